@@ -1,0 +1,248 @@
+"""Step 2 of the method: aggregation with learned weights.
+
+    M_agg = (a_ii M_i + sum_j a_ij M_j) / (a_ii + sum_j a_ij)                              (paper, section III-B)
+
+All models are frozen; only the K + 1 numbers a are active. They descend the loss of M_agg on a revealed batch for a
+few Adam steps, starting from where the last aggregation left them. By the chain rule, with A = a_ii + sum_j a_ij,
+
+    dL/da_ij = < dL/dM_agg , M_j - M_agg > / A
+
+so one gradient of the mixture gives all K + 1, and no copy of a model enters autograd. Everything is written relative
+to the own model, X_j = M_j - M_i: the mixture is M_i + sum_j w_j X_j with w = a / A, and a row that peer j has never
+trained has X_j = 0, that is, keeps the own value.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from alphaedge.core.batch import Batch
+from alphaedge.core.fleet import Fleet, Rows
+from alphaedge.core.gradients import Gradients
+from alphaedge.core.optimizer import Adam
+from alphaedge.errors import check_number
+
+# Below this sum the weights say nothing: the own model stays.
+SMALLEST_SUM: Final = 1e-6
+
+
+@final
+@dataclass(frozen=True)
+class Learned:
+    """Weights learned by gradient descent. The paper's reading is ``Learned.paper()``; see docs/decisions.
+
+    steps: gradient steps per aggregation.
+    rate: Adam's rate for the weights. The paper's 0.001 moves a weight by at most 0.01 per aggregation.
+    start: raw weight of the own model and of each first peer (only their ratio to ``rate`` matters).
+    newcomer: raw weight of a peer chosen later, as a share of the mean raw weight of the edge and its neighbours.
+    remember: whether a peer that is chosen again takes up the weight it had (the paper: only one that was down).
+    batches: revealed batches gathered for one learning of weights; the edge pauses training on them.
+    """
+
+    steps: int = 10
+    rate: float = 0.05
+    start: float = 1.0
+    newcomer: float = 0.5
+    remember: bool = True
+    batches: int = 1
+
+    def __post_init__(self) -> None:
+        check_number("steps", self.steps, low=1, whole=True)
+        check_number("weight rate", self.rate, above=0)
+        check_number("start", self.start, above=0)
+        check_number("newcomer", self.newcomer, low=0)
+        check_number("batches", self.batches, low=1, whole=True)
+
+    @classmethod
+    def paper(cls) -> "Learned":
+        """The literal reading: rate 0.001, newcomers at 0, nothing remembered of a peer that was replaced."""
+        return cls(rate=0.001, newcomer=0.0, remember=False)
+
+
+@final
+@dataclass(frozen=True)
+class ByRecords:
+    """FedAvg's rule: each model weighs as many records as it had learned from when it was fetched."""
+
+
+@final
+@dataclass(frozen=True)
+class Uniform:
+    """Every model weighs the same."""
+
+
+@final
+@dataclass(frozen=True)
+class Alone:
+    """No aggregation."""
+
+
+Aggregation = Learned | ByRecords | Uniform | Alone
+
+
+@final
+@dataclass
+class Weights:
+    """Raw weights of g edges, own first, then P peers, with Adam's state for each: all [g, 1 + P]."""
+
+    raw: Tensor
+    m: Tensor
+    v: Tensor
+    steps: Tensor
+
+    @classmethod
+    def fixed(cls, raw: Tensor) -> "Weights":
+        """Weights that are not learned."""
+        return cls(raw, torch.zeros_like(raw), torch.zeros_like(raw), torch.zeros_like(raw))
+
+
+@final
+@dataclass(frozen=True)
+class Fetched:
+    """What g aggregating edges hold of their peers: a pool of S models, and who uses which.
+
+    ``tables[t]`` is [S, rows + 1, width] in the numbering of the edge that uses it, ``has[t]`` [S, rows + 1] says
+    which of those rows the peer has trained. ``index`` [g, P] names pool models, ``present`` [g, P] is False for a
+    peer that did not answer: it takes no part.
+    """
+
+    dense: Tensor
+    tables: tuple[Tensor, ...]
+    has: tuple[Tensor, ...]
+    statistics: dict[str, Tensor]
+    index: Tensor
+    present: Tensor
+
+
+def shares(raw: Tensor, present: Tensor) -> Tensor:
+    """Weights [g, 1 + P] normalised to sum 1 over the own model and the peers that are present."""
+    taking = torch.cat([raw[:, :1], raw[:, 1:] * present], dim=1)
+    total = taking.sum(1, keepdim=True)
+    alone = torch.zeros_like(taking)
+    alone[:, 0] = 1
+    return torch.where(total > SMALLEST_SUM, taking / total.clamp(min=SMALLEST_SUM), alone)
+
+
+def weight_gradient(raw: Tensor, present: Tensor, differences: Tensor, slope: Tensor) -> Tensor:
+    """dL/da [g, 1 + P] from the slope dL/dM_agg [g, F] and X [g, P, F] (zero where a peer is not present)."""
+    along = torch.bmm(differences, slope.unsqueeze(2)).squeeze(2)  # < dL/dM_agg, M_j - M_i >
+    along = torch.cat([torch.zeros_like(along[:, :1]), along], dim=1)
+    w = shares(raw, present)
+    total = (raw[:, :1] + (raw[:, 1:] * present).sum(1, keepdim=True)).clamp(min=SMALLEST_SUM)
+    gradient = (along - (w * along).sum(1, keepdim=True)) / total
+    gradient[:, 1:] *= present
+    return gradient
+
+
+def learn_weights(
+    weights: Weights,
+    present: Tensor,
+    own: Tensor,
+    differences: Tensor,
+    slope: Callable[[Tensor], Tensor],
+    rule: Learned,
+) -> Weights:
+    """A few gradient steps on the weights alone. ``slope`` maps mixtures [g, F] to dL/dM_agg [g, F].
+
+    A peer that is not present keeps its weight and its Adam state for its return.
+    """
+    taking = torch.cat([torch.ones_like(present[:, :1]), present], dim=1)
+    raw, m, v = weights.raw.clone(), weights.m.clone(), weights.v.clone()
+    steps = weights.steps.clone()
+    adam = Adam(rate=rule.rate)
+    for _ in range(rule.steps):
+        w = shares(raw, present)
+        mixture = torch.baddbmm(own.unsqueeze(1), w[:, None, 1:], differences).squeeze(1)
+        gradient = weight_gradient(raw, present, differences, slope(mixture))
+        steps += taking
+        m = torch.where(taking, adam.beta1 * m + (1 - adam.beta1) * gradient, m)
+        v = torch.where(taking, adam.beta2 * v + (1 - adam.beta2) * gradient * gradient, v)
+        ahead = m / (1 - adam.beta1 ** steps.clamp(min=1))
+        spread = (v / (1 - adam.beta2 ** steps.clamp(min=1))).sqrt() + adam.eps
+        raw = torch.where(taking, (raw - adam.rate * ahead / spread).clamp(min=0), raw)
+    return Weights(raw, m, v, steps)
+
+
+def aggregate(
+    fleet: Fleet,
+    fetched: Fetched,
+    weights: Weights,
+    rule: Aggregation,
+    batch: Batch,
+    gradients: Gradients,
+    known: Sequence[Tensor],
+    wanted: Sequence[Tensor] = (),
+) -> Weights:
+    """One aggregation of g edges: learn the weights on ``batch`` (if the rule does), mix ``fleet`` in place.
+
+    ``known[t]`` [g, rows + 1] are the rows that each edge has; rows that only peers know stay out of the mix, but
+    those in ``wanted[t]`` are adopted from them (cold start). Returns the new raw weights.
+    """
+    differences = fetched.dense[fetched.index] - fleet.dense.unsqueeze(1)
+    differences = differences.masked_fill_(~fetched.present.unsqueeze(2), 0)
+    if isinstance(rule, Learned):
+        weights = _learn(fleet, fetched, weights, rule, batch, gradients, differences)
+    w = shares(weights.raw, fetched.present)
+    fleet.dense = torch.baddbmm(fleet.dense.unsqueeze(1), w[:, None, 1:], differences).squeeze(1)
+    for name, pool in fetched.statistics.items():
+        own = fleet.buffers[name]
+        peers = (pool[fetched.index] - own.unsqueeze(1)).flatten(2)
+        peers = peers.masked_fill_(~fetched.present.unsqueeze(2), 0)
+        fleet.buffers[name] = own + torch.einsum("gp,gpf->gf", w[:, 1:], peers).view(own.shape)
+    for t, table in enumerate(fleet.tables):
+        adopt = wanted[t] if wanted else torch.zeros_like(known[t])
+        _mix_rows(table, fetched.tables[t], fetched.has[t], fetched.index, fetched.present, w, known[t], adopt)
+    return weights
+
+
+def _learn(
+    fleet: Fleet,
+    fetched: Fetched,
+    weights: Weights,
+    rule: Learned,
+    batch: Batch,
+    gradients: Gradients,
+    differences: Tensor,
+) -> Weights:
+    """Learn on the dense part and the few rows that the batch names; no other row touches the loss."""
+    own, peers, sizes = [fleet.dense], [differences], []
+    for t, (table, rows) in enumerate(zip(fleet.tables, batch.rows, strict=True)):
+        mine = table.gather(table.value, table.flat(rows))
+        place = fetched.index.unsqueeze(2) * fetched.tables[t].shape[1] + rows.unsqueeze(1)  # [g, P, C]
+        theirs = F.embedding(place, fetched.tables[t].view(-1, mine.shape[-1]))
+        counts = fetched.has[t].view(-1)[place] & fetched.present.unsqueeze(2)
+        theirs = (theirs - mine.unsqueeze(1)).masked_fill_(~counts.unsqueeze(3), 0)
+        own.append(mine.flatten(1))
+        peers.append(theirs.flatten(2))
+        sizes.append(mine.shape[1:])
+
+    def slope(mixture: Tensor) -> Tensor:
+        parts = mixture.split([o.shape[1] for o in own], dim=1)
+        rows = [p.unflatten(1, s) for p, s in zip(parts[1:], sizes, strict=True)]
+        found = gradients.gradient(parts[0], rows, fleet.buffers, batch.inputs, batch.labels, training=False)
+        return torch.cat([found.dense, *(r.flatten(1) for r in found.rows)], dim=1) if rows else found.dense
+
+    return learn_weights(weights, fetched.present, torch.cat(own, 1), torch.cat(peers, 2), slope, rule)
+
+
+def _mix_rows(
+    table: Rows, pool: Tensor, has: Tensor, index: Tensor, present: Tensor, w: Tensor, known: Tensor, wanted: Tensor
+) -> None:
+    """Mix the known rows of an id table in place, and adopt the wanted ones that only peers know."""
+    edge, row = (known | wanted).nonzero(as_tuple=True)
+    if not len(edge):
+        return
+    place = index[edge] * pool.shape[1] + row.unsqueeze(1)  # [U, P]
+    counts = (has.view(-1)[place] & present[edge]) * w[edge, 1:]
+    total = counts.sum(1)
+    mine = known[edge, row]
+    keep = torch.where(mine, 1 - total, (total <= 0).to(total.dtype))
+    counts = torch.where(mine.unsqueeze(1), counts, counts / total.clamp(min=SMALLEST_SUM).unsqueeze(1))
+    theirs = F.embedding_bag(place, pool.view(-1, pool.shape[-1]), per_sample_weights=counts, mode="sum")
+    flat = table.edges[edge] * table.value.shape[1] + row
+    storage = table.value.view(-1, pool.shape[-1])
+    storage.index_copy_(0, flat, torch.addcmul(theirs, storage.index_select(0, flat), keep.unsqueeze(1)))

@@ -1,0 +1,61 @@
+"""Batches as the core sees them: inputs in the model's order, ids renumbered, rows named once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor
+
+from alphaedge.core.model import TableLayout
+
+
+@final
+@dataclass(frozen=True)
+class Batch:
+    """k edges' batches, stacked.
+
+    ``inputs`` are [k, B, ...] in the order of ``Model.fields``; an id field holds places 0..C-1 in ``rows`` instead
+    of ids. ``rows`` has, for each id table, the edge's rows [k, C] that the batch names, each once, then scratch.
+    """
+
+    inputs: tuple[Tensor, ...]
+    rows: tuple[Tensor, ...]
+    labels: Tensor
+
+    def __getitem__(self, index: Tensor) -> "Batch":
+        """The batches of some of the edges, or some of a longer list of batches."""
+        return Batch(tuple(x[index] for x in self.inputs), tuple(r[index] for r in self.rows), self.labels[index])
+
+    def joined(self, count: int, tables: Sequence[TableLayout]) -> "Batch":
+        """``count`` successive batches of each edge, given edge by edge, as one; a row may then be named twice."""
+        k = len(self.labels) // count
+        inputs = list(self.inputs)
+        for table, rows in zip(tables, self.rows, strict=True):
+            shift = torch.arange(count).repeat(k) * rows.shape[1]
+            for f in table.fields:
+                inputs[f] = inputs[f] + shift.view(-1, *[1] * (inputs[f].dim() - 1))
+        merged = tuple(x.reshape(k, -1, *x.shape[2:]) for x in inputs)
+        return Batch(merged, tuple(r.reshape(k, -1) for r in self.rows), self.labels.reshape(k, -1))
+
+
+def compact(inputs: Sequence[Tensor], tables: Sequence[TableLayout]) -> tuple[list[Tensor], list[Tensor]]:
+    """Renumber the id fields of T batches: inputs [T, B, ...] -> (inputs with places, rows per table [T, C]).
+
+    The places of batch t are numbered in the order of its ids; C is the number of id entries of a batch, so that
+    shapes never depend on the data. Unused places name the scratch row.
+    """
+    inputs = list(inputs)
+    rows = []
+    for table in tables:
+        parts = [inputs[f].reshape(len(inputs[f]), -1) for f in table.fields]
+        ids = torch.cat(parts, dim=1).long()
+        ordered, order = ids.sort(dim=1)
+        fresh = torch.ones_like(ordered)
+        fresh[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+        place_in_order = fresh.cumsum(1) - 1
+        places = torch.empty_like(ids).scatter_(1, order, place_in_order)
+        rows.append(torch.full_like(ids, table.rows).scatter_(1, place_in_order, ordered))
+        for f, part in zip(table.fields, places.split([p.shape[1] for p in parts], dim=1), strict=True):
+            inputs[f] = part.reshape(inputs[f].shape)
+    return inputs, rows

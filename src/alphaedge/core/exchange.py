@@ -1,0 +1,53 @@
+"""What one edge takes from another: the dense part, and rows of ids that both know and that changed.
+
+An edge **publishes** its model at an aggregation. In the published id tables only rows that it has trained since its
+last publication change; a row that merely its own mixing has moved stays as published. So a peer that holds an older
+publication needs only the changed rows to hold exactly this one: nothing is lost by not sending the rest.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, final
+
+import torch
+from torch import Tensor
+
+
+@final
+class Traffic(NamedTuple):
+    """Bytes of parameters that a fetch takes, by how clever it is; each a tensor [g, P] or a total."""
+
+    full: Tensor  # the dense part and every row that the sender holds
+    common: Tensor  # ... and the rows of ids that both know
+    changed: Tensor  # ... of those, what the receiver does not hold already
+
+    def total(self) -> tuple[int, int, int]:
+        """The three sums."""
+        return int(self.full.sum()), int(self.common.sum()), int(self.changed.sum())
+
+
+def traffic(
+    *,
+    dense_bytes: int,
+    row_bytes: Sequence[int],
+    versions: Sequence[Tensor],
+    known_since: Sequence[Tensor],
+    publication: Tensor,
+    fetched_at: Tensor,
+    present: Tensor,
+) -> Traffic:
+    """Bytes of one fetch by g edges from P peers each.
+
+    versions[t] [g, P, rows]: the publication in which a sender's row last changed, 0 if it has never trained it.
+    known_since[t] [g, rows]: the receiver's aggregation from which on it has known an id, -1 if it does not.
+    publication, fetched_at [g, P]: what the receiver holds of the sender, and since which of its aggregations.
+    """
+    full = torch.full(present.shape, dense_bytes, dtype=torch.long)
+    common, changed = full.clone(), full.clone()
+    for width, version, since in zip(row_bytes, versions, known_since, strict=True):
+        held = version > 0
+        both = held & (since >= 0).unsqueeze(1)
+        new = (version > publication.unsqueeze(2)) | (since.unsqueeze(1) > fetched_at.unsqueeze(2))
+        full += held.sum(2) * width
+        common += both.sum(2) * width
+        changed += (both & new).sum(2) * width
+    return Traffic(full * present, common * present, changed * present)

@@ -1,0 +1,103 @@
+"""The state of n edges, stacked. One edge is a fleet of one.
+
+Everything that training moves is here: dense parameters with their two moments [n, D], id tables with theirs
+[n, rows + 1, width], buffers [n, ...] and step counts [n]. The last row of a table is a scratch row: batches name
+it where they have fewer ids than places, and nothing ever reads it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor
+
+from alphaedge.core.model import Model
+
+
+@final
+@dataclass
+class Rows:
+    """One id table of k edges: values and moments as storage [n, rows + 1, width], and whose part is meant."""
+
+    value: Tensor
+    m: Tensor
+    v: Tensor
+    edges: Tensor  # [k], places in the storage
+
+    @property
+    def scratch(self) -> int:
+        """The row that batches name where they have no id."""
+        return self.value.shape[1] - 1
+
+    def flat(self, rows: Tensor) -> Tensor:
+        """Places of rows [k, C] in the flattened storage, [k * C]."""
+        return (self.edges[:, None] * self.value.shape[1] + rows).reshape(-1)
+
+    def gather(self, storage: Tensor, flat: Tensor) -> Tensor:
+        """The named rows of a storage tensor as [k, C, width]."""
+        found = storage.view(-1, storage.shape[-1]).index_select(0, flat)
+        return found.view(len(self.edges), -1, storage.shape[-1])
+
+    def scatter(self, storage: Tensor, flat: Tensor, rows: Tensor) -> None:
+        """Write rows [k, C, width] back in place."""
+        storage.view(-1, storage.shape[-1]).index_copy_(0, flat, rows.reshape(-1, storage.shape[-1]))
+
+
+@final
+@dataclass
+class Fleet:
+    """The trainable state of n edges of one model."""
+
+    dense: Tensor
+    dense_m: Tensor
+    dense_v: Tensor
+    tables: list[Rows]
+    buffers: dict[str, Tensor]
+    steps: Tensor
+
+    def __len__(self) -> int:
+        return len(self.dense)
+
+    @classmethod
+    def start(cls, models: Sequence[Model], which: Sequence[int]) -> "Fleet":
+        """A fleet in which edge i starts from the parameters of ``models[which[i]]``."""
+        pick = torch.tensor(list(which), dtype=torch.long)
+        dense = torch.stack([m.initial_dense() for m in models])[pick]
+        tables = []
+        for t in range(len(models[0].tables)):
+            values = torch.stack([m.initial_table(t) for m in models])
+            values = torch.cat([values, torch.zeros_like(values[:, :1])], dim=1)[pick]
+            tables.append(Rows(values, torch.zeros_like(values), torch.zeros_like(values), torch.arange(len(pick))))
+        names = models[0].initial_buffers()
+        initial = [m.initial_buffers() for m in models]
+        buffers = {name: torch.stack([b[name] for b in initial])[pick] for name in names}
+        steps = torch.zeros(len(pick), dtype=torch.long)
+        return cls(dense, torch.zeros_like(dense), torch.zeros_like(dense), tables, buffers, steps)
+
+    def copy(self) -> "Fleet":
+        """A fleet of its own with the same state."""
+        tables = [Rows(t.value.clone(), t.m.clone(), t.v.clone(), t.edges) for t in self.tables]
+        buffers = {name: b.clone() for name, b in self.buffers.items()}
+        dense = (self.dense.clone(), self.dense_m.clone(), self.dense_v.clone())
+        return Fleet(*dense, tables, buffers, self.steps.clone())
+
+    def part(self, edges: Tensor) -> "Fleet":
+        """The named edges as a fleet of their own: dense state copied, id tables shared with this one."""
+        return Fleet(
+            self.dense[edges],
+            self.dense_m[edges],
+            self.dense_v[edges],
+            [Rows(t.value, t.m, t.v, t.edges[edges]) for t in self.tables],
+            {name: b[edges] for name, b in self.buffers.items()},
+            self.steps[edges],
+        )
+
+    def put(self, edges: Tensor, part: "Fleet") -> None:
+        """Write a part's dense state, buffers and step counts back (its id tables are shared already)."""
+        self.dense[edges] = part.dense
+        self.dense_m[edges] = part.dense_m
+        self.dense_v[edges] = part.dense_v
+        for name, buffer in self.buffers.items():
+            buffer[edges] = part.buffers[name]
+        self.steps[edges] = part.steps

@@ -1,0 +1,47 @@
+"""The home model: a twin that never mixes, and the judge that says which of the two predicts.
+
+A mix that lowers the loss of one batch can still slow learning down over the stream. An edge that keeps a
+never-mixed twin beside the mixed model, trained on the same batches, can fall back to it. The judge follows the two
+models' losses on arriving batches, discounted by ``memory``, and gives the mixed model the share
+
+    p = sigmoid( temperature * (L_home - L_mixed) ),       L <- memory L + loss of the batch
+
+(exponential weights, Freund and Schapire 1997). With ``blend`` the prediction is the mean of the two outputs with
+that share; without, the model with the larger share predicts alone.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor
+
+from alphaedge.errors import check_number
+
+
+@final
+@dataclass(frozen=True)
+class Home:
+    """Settings of the judge; ``memory`` is per batch, so 0.98 looks back over about 50 batches."""
+
+    memory: float = 0.98
+    temperature: float = 4.0
+    blend: bool = True
+
+    def __post_init__(self) -> None:
+        check_number("memory", self.memory, low=0, high=1)
+        check_number("temperature", self.temperature, above=0)
+
+    def share(self, lead: Tensor) -> Tensor:
+        """The mixed model's share in the prediction, from its discounted lead L_home - L_mixed."""
+        share = torch.sigmoid(self.temperature * lead)
+        return share if self.blend else (share >= 0.5).to(share.dtype)
+
+    def update(self, lead: Tensor, mixed: Tensor, home: Tensor) -> Tensor:
+        """The lead after a batch on which the two models had these losses."""
+        return self.memory * lead + (home - mixed)
+
+
+def combine(share: Tensor, mixed: Tensor, home: Tensor) -> Tensor:
+    """Outputs [k, B] of the pair, with the mixed model's share [k]."""
+    return share.unsqueeze(1) * mixed + (1 - share).unsqueeze(1) * home

@@ -1,0 +1,215 @@
+"""A user's ``nn.Module`` as AlphaEdge sees it: one flat vector, some id tables, a loss.
+
+The module is never changed. Its parameters are split in two:
+
+- the **dense part**, every parameter that is not declared as an id table, laid end to end in a vector of D numbers;
+- the **id tables**, embedding parameters of which row r belongs to id r of a field. Several parameters that are
+  looked up by the same ids (an embedding and a first-order weight, say) form one table with wider rows.
+
+A forward pass gets only the rows that its batch names, as a small matrix, and ids renumbered to match.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final, NamedTuple, final
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional as F
+
+from alphaedge.errors import InvalidValue, ModelError, check_choice
+
+LossFunction = Callable[[Tensor, Tensor], Tensor]
+
+
+@final
+class Loss(NamedTuple):
+    """A training loss (outputs, labels -> mean) and the link from a module's output to a prediction."""
+
+    function: LossFunction
+    link: Callable[[Tensor], Tensor]
+
+
+def _squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
+    return F.mse_loss(outputs, labels)
+
+
+def _cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
+    # binary_cross_entropy_with_logits in fewer operations: -y log s(x) - (1 - y) log s(-x) = softplus(x) - y x
+    return (F.softplus(outputs) - labels * outputs).mean()
+
+
+LOSSES: Final[Mapping[str, Loss]] = {
+    "bce": Loss(_cross_entropy, torch.sigmoid),
+    "mse": Loss(_squared_error, lambda outputs: outputs),
+}
+
+
+@final
+@dataclass(frozen=True)
+class IdTable:
+    """Parameters whose row r belongs to id r: ``IdTable(fields=("item",), parameters=("item.weight",))``.
+
+    ``fields`` are the batch fields that hold such ids; ``parameters`` are names as in ``named_parameters()``.
+    """
+
+    fields: tuple[str, ...]
+    parameters: tuple[str, ...]
+
+
+class _Slice(NamedTuple):
+    name: str
+    start: int
+    stop: int
+    shape: torch.Size
+
+
+@final
+class TableLayout(NamedTuple):
+    """How the parameters of one id table lie side by side in a row of ``width`` numbers."""
+
+    name: str
+    fields: tuple[int, ...]  # positions in Model.fields
+    columns: tuple[_Slice, ...]
+    rows: int
+    width: int
+
+
+@final
+class Model:
+    """Any ``nn.Module`` with its field order, id tables and loss.
+
+    Arguments
+    ---------
+    module: called as ``module(*[batch[f] for f in fields])``; returns one number per example, [B] or [B, 1]
+        (a logit for ``loss="bce"``).
+    fields: the batch fields that ``forward`` takes, in order.
+    tables: the id tables among its parameters, if any.
+    loss: ``"bce"`` (outputs are logits), ``"mse"``, or a ``Loss`` of your own.
+
+    Parameters with ``requires_grad=False`` are constants: neither trained nor mixed.
+
+    >>> model = Model(nn.Linear(3, 1), fields=["x"], loss="mse")
+    >>> model.dense_size
+    4
+    """
+
+    def __init__(
+        self, module: nn.Module, *, fields: Sequence[str], tables: Sequence[IdTable] = (), loss: str | Loss = "bce"
+    ) -> None:
+        if not fields:
+            raise InvalidValue("fields", list(fields), "at least one field name")
+        if isinstance(loss, str):
+            check_choice("loss", loss, LOSSES)
+            loss = LOSSES[loss]
+        self.module = module
+        self.fields = tuple(fields)
+        self.loss = loss
+        parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}
+        if not parameters:
+            raise InvalidValue("module", type(module).__name__, "a module with at least one trainable parameter")
+        self.dtype = _single_dtype(parameters)
+        self.tables = tuple(_table_layout(table, parameters, self.fields, module) for table in tables)
+        in_tables = [column.name for table in self.tables for column in table.columns]
+        if len(set(in_tables)) < len(in_tables):
+            raise InvalidValue("tables", in_tables, "each parameter in one id table only")
+        dense, offset = [], 0
+        for name, parameter in parameters.items():
+            if name not in in_tables:
+                dense.append(_Slice(name, offset, offset + parameter.numel(), parameter.shape))
+                offset += parameter.numel()
+        self.dense_layout = tuple(dense)
+        self.dense_size = offset
+        self._names = [s.name for s in dense] + in_tables
+
+    def initial_dense(self) -> Tensor:
+        """The module's own dense parameters as a vector [D]."""
+        if not self.dense_layout:
+            return torch.zeros(0, dtype=self.dtype)
+        parameters = dict(self.module.named_parameters())
+        return torch.cat([parameters[s.name].detach().reshape(-1) for s in self.dense_layout]).clone()
+
+    def initial_table(self, index: int) -> Tensor:
+        """The module's own rows of id table ``index`` as a matrix [rows, width]."""
+        parameters = dict(self.module.named_parameters())
+        table = self.tables[index]
+        parts = [parameters[c.name].detach().reshape(table.rows, -1) for c in table.columns]
+        return torch.cat(parts, dim=1).clone()
+
+    def initial_buffers(self) -> dict[str, Tensor]:
+        """Buffers (running statistics and the like) and untrained parameters, by name."""
+        frozen = {n: p.detach().clone() for n, p in self.module.named_parameters() if not p.requires_grad}
+        return frozen | {n: b.detach().clone() for n, b in self.module.named_buffers()}
+
+    def statistics(self) -> tuple[str, ...]:
+        """The names of floating-point buffers: running statistics that may be mixed like parameters."""
+        return tuple(n for n, b in self.module.named_buffers() if b.is_floating_point())
+
+    def unpack(self, dense: Tensor, rows: Sequence[Tensor]) -> list[Tensor]:
+        """Dense vectors [..., D] and rows [..., C, width] as views in the shapes of the module's parameters."""
+        values = [dense[..., s.start : s.stop].unflatten(-1, s.shape or (1,)) for s in self.dense_layout]
+        for table, matrix in zip(self.tables, rows, strict=True):
+            values += [matrix[..., c.start : c.stop].unflatten(-1, c.shape[1:]) for c in table.columns]
+        return values
+
+    def pack(self, values: Sequence[Tensor], leading: int) -> tuple[Tensor, list[Tensor]]:
+        """The inverse of ``unpack`` for tensors with ``leading`` stacked dimensions."""
+        flat = [v.flatten(leading) for v in values[: len(self.dense_layout)]]
+        left = list(values[len(self.dense_layout) :])
+        rows = []
+        for table in self.tables:
+            columns = [left.pop(0).flatten(leading + 1) for _ in table.columns]
+            rows.append(columns[0] if len(columns) == 1 else torch.cat(columns, dim=-1))
+        return torch.cat(flat, dim=-1) if flat else values[0].new_zeros(*values[0].shape[:leading], 0), rows
+
+    def forward(self, values: Sequence[Tensor], buffers: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Tensor:
+        """One edge's outputs [B] from its parameters as ``unpack`` gives them, its buffers and inputs [B, ...]."""
+        shaped = [
+            v.view(s.shape) if not s.shape else v
+            for v, s in zip(values[: len(self.dense_layout)], self.dense_layout, strict=True)
+        ]
+        named = dict(zip(self._names, [*shaped, *values[len(self.dense_layout) :]], strict=True))
+        outputs: Tensor = functional_call(self.module, {**named, **buffers}, tuple(inputs))
+        examples = inputs[0].shape[0]
+        if not isinstance(outputs, Tensor) or outputs.shape not in ((examples,), (examples, 1)):
+            found = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+            name = type(self.module).__name__
+            raise InvalidValue(f"output of {name}", found, f"({examples},) or ({examples}, 1), one number per example")
+        return outputs.reshape(examples)
+
+
+def _single_dtype(parameters: Mapping[str, nn.Parameter]) -> torch.dtype:
+    dtypes = {p.dtype for p in parameters.values()}
+    if len(dtypes) > 1 or not next(iter(dtypes)).is_floating_point:
+        raise InvalidValue("module", sorted(map(str, dtypes)), "trainable parameters of one floating-point type")
+    return dtypes.pop()
+
+
+def _table_layout(
+    table: IdTable, parameters: Mapping[str, nn.Parameter], fields: Sequence[str], module: nn.Module
+) -> TableLayout:
+    name = "/".join(table.fields)
+    if not table.fields or not table.parameters:
+        raise InvalidValue("tables", table, "an id table with at least one field and one parameter")
+    for field in table.fields:
+        check_choice(f"tables[{name}].fields", field, fields)
+    columns, width = [], 0
+    for parameter in table.parameters:
+        check_choice(f"tables[{name}].parameters", parameter, parameters)
+        shape = parameters[parameter].shape
+        if len(shape) < 2:
+            raise InvalidValue(f"tables[{name}].{parameter}", tuple(shape), "a parameter with rows: [ids, width]")
+        columns.append(_Slice(parameter, width, width + prod(shape[1:]), shape))
+        width += prod(shape[1:])
+        owner = module.get_submodule(parameter.rpartition(".")[0])
+        if getattr(owner, "padding_idx", None) is not None:
+            raise ModelError(
+                f"tables[{name}].{parameter}: an id table can't have padding_idx, since its rows are renumbered for "
+                "each batch; leave padding_idx out, or leave this parameter undeclared (then it is mixed whole)"
+            )
+    rows = {column.shape[0] for column in columns}
+    if len(rows) > 1:
+        raise InvalidValue(f"tables[{name}].parameters", sorted(rows), "the same number of rows in each parameter")
+    return TableLayout(name, tuple(fields.index(f) for f in table.fields), tuple(columns), rows.pop(), width)

@@ -1,0 +1,74 @@
+"""Step 1 of the method: online learning.
+
+A batch X_t arrives, M_t predicts it (and is scored), y_t is revealed, and one gradient step follows:
+
+    M_(t+1) = M_t - Adam(grad L(M_t; X_t, y_t))                                   (paper, section III-A)
+
+With a feedback delay of d batches the step at t uses the newest revealed batch, t - d.
+"""
+
+from dataclasses import dataclass, field
+from typing import final
+
+import torch
+from torch import Tensor
+
+from alphaedge.core.batch import Batch
+from alphaedge.core.fleet import Fleet
+from alphaedge.core.gradients import Gradients
+from alphaedge.core.optimizer import Adam, Optimizer
+from alphaedge.errors import check_number
+
+
+@final
+@dataclass(frozen=True)
+class Online:
+    """How an edge learns from a batch: which rule, and how many steps (the paper: Adam at 0.001, one)."""
+
+    optimizer: Optimizer = field(default_factory=Adam)
+    local_steps: int = 1
+
+    def __post_init__(self) -> None:
+        check_number("local_steps", self.local_steps, low=1, whole=True)
+
+
+def predict(fleet: Fleet, batch: Batch, gradients: Gradients) -> Tensor:
+    """The outputs [k, B] of each edge's model on its batch."""
+    rows = [t.gather(t.value, t.flat(r)) for t, r in zip(fleet.tables, batch.rows, strict=True)]
+    return gradients.outputs(fleet.dense, rows, fleet.buffers, batch.inputs)
+
+
+def learn(fleet: Fleet, batch: Batch, gradients: Gradients, online: Online) -> tuple[Tensor, Tensor]:
+    """One online step of each edge on its revealed batch, in place.
+
+    Returns the outputs [k, B] and losses [k] from before the step.
+    """
+    first: tuple[Tensor, Tensor] | None = None
+    for _ in range(online.local_steps):
+        found = _step(fleet, batch, gradients, online.optimizer)
+        first = first or found
+    assert first is not None
+    return first
+
+
+def _step(fleet: Fleet, batch: Batch, gradients: Gradients, optimizer: Optimizer) -> tuple[Tensor, Tensor]:
+    places = [t.flat(r) for t, r in zip(fleet.tables, batch.rows, strict=True)]
+    rows = [t.gather(t.value, p) for t, p in zip(fleet.tables, places, strict=True)]
+    found = gradients.gradient(fleet.dense, rows, fleet.buffers, batch.inputs, batch.labels)
+    fleet.steps += 1
+    optimizer.update(fleet.dense, fleet.dense_m, fleet.dense_v, found.dense, fleet.steps)
+    for table, place, value, slope in zip(fleet.tables, places, rows, found.rows, strict=True):
+        if optimizer.rows == "lazy":
+            m, v = table.gather(table.m, place), table.gather(table.v, place)
+            optimizer.update(value, m, v, slope, fleet.steps)
+            for storage, moved in ((table.value, value), (table.m, m), (table.v, v)):
+                table.scatter(storage, place, moved)
+        else:
+            whole = torch.zeros_like(table.value[table.edges])
+            spread = torch.arange(len(fleet))[:, None] * whole.shape[1] + (place.view(len(fleet), -1) % whole.shape[1])
+            whole.view(-1, whole.shape[-1]).index_add_(0, spread.reshape(-1), slope.reshape(-1, whole.shape[-1]))
+            value, m, v = table.value[table.edges], table.m[table.edges], table.v[table.edges]
+            optimizer.update(value, m, v, whole, fleet.steps)
+            table.value[table.edges], table.m[table.edges], table.v[table.edges] = value, m, v
+    fleet.buffers.update(found.buffers)
+    return found.outputs, found.losses

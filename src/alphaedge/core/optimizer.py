@@ -1,0 +1,109 @@
+"""Gradient rules on stacked state: one row a model, each model with its own step count.
+
+Adam (Kingma and Ba, 2015), with g the gradient and t the edge's step count:
+
+    m <- b1 m + (1 - b1) g          v <- b2 v + (1 - b2) g^2
+    p <- p - rate * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
+
+**Rows of id tables** follow one of two readings, ``Adam.rows``. ``"lazy"`` moves only the rows that the batch names:
+then "changed since the last fetch" has a meaning, as the paper assumes. ``"dense"`` is what ``torch.optim.Adam`` does
+to an ``nn.Embedding``: momentum keeps moving every row that was ever touched. See docs/decisions.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, final
+
+import torch
+from torch import Tensor
+
+from alphaedge.errors import check_choice, check_number
+
+
+@final
+@dataclass(frozen=True)
+class Adam:
+    """Adam with PyTorch's defaults; ``rows`` says what happens to id rows that a batch does not name."""
+
+    rate: float = 0.001
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    rows: Literal["lazy", "dense"] = "lazy"
+
+    def __post_init__(self) -> None:
+        check_number("rate", self.rate, above=0)
+        check_number("beta1", self.beta1, low=0, high=1)
+        check_number("beta2", self.beta2, low=0, high=1)
+        check_number("eps", self.eps, above=0)
+        check_choice("rows", self.rows, ["lazy", "dense"])
+
+    def update(self, value: Tensor, m: Tensor, v: Tensor, gradient: Tensor, steps: Tensor) -> None:
+        """One step in place. All four are [k, ...]; ``steps`` [k] counts each model's steps, this one included."""
+        if value.numel() == 0:
+            return
+        # The fused kernel reads memory in order, whatever the strides say.
+        gradient = gradient.contiguous()
+        if bool((steps == steps[0]).all()):
+            tensors: tuple[list[Tensor], ...] = ([value], [gradient], [m], [v])
+            counts = [steps[0].to(torch.float32)]
+        else:
+            tensors = tuple(list(t.unbind(0)) for t in (value, gradient, m, v))
+            counts = list(steps.to(torch.float32).unbind(0))
+        torch._fused_adam_(
+            *tensors,
+            [],
+            counts,
+            lr=self.rate,
+            beta1=self.beta1,
+            beta2=self.beta2,
+            weight_decay=0.0,
+            eps=self.eps,
+            amsgrad=False,
+            maximize=False,
+        )
+
+    def coast(self, value: Tensor, m: Tensor, v: Tensor, before: Tensor, missed: Tensor) -> None:
+        """``missed`` [k] steps with gradient zero at once, in place, after ``before`` [k] steps; see docs/decisions.
+
+        With A = sum a_s, a_s = b1^s / (1 - b1^(t+s)), c_s = sqrt(b2^s / (1 - b2^(t+s))) over s = 1..k:
+        m <- b1^k m and v <- b2^k v exactly, p <- p - rate A m / (B sqrt(v) + eps) with B = A / sum(a_s / c_s), to
+        float32 rounding as long as k <= max(1, min(32, t / 20)); longer coasts are cut into such pieces.
+        """
+        before, left = before.clone(), missed.clone()
+        while bool((left > 0).any()):
+            k = torch.minimum(left, torch.clamp(before // 20, 1, 32))
+            self._coast_piece(value, m, v, before, k)
+            before, left = before + k, left - k
+
+    def _coast_piece(self, value: Tensor, m: Tensor, v: Tensor, before: Tensor, k: Tensor) -> None:
+        s = torch.arange(1, int(k.max()) + 1, dtype=torch.float64)
+        inside = s <= k[:, None]
+        t = before[:, None] + s
+        a = (self.beta1**s / (1 - self.beta1**t)) * inside
+        c = torch.sqrt(self.beta2**s / (1 - self.beta2**t))
+        total = a.sum(1)
+        bend = total / (a / c).sum(1).clamp(min=1e-30)
+        shape = (-1,) + (1,) * (value.dim() - 1)
+        total, bend = total.to(value.dtype).view(shape), bend.to(value.dtype).view(shape)
+        value.sub_(self.rate * total * m / (bend * v.sqrt() + self.eps))
+        m.mul_((self.beta1 ** k.double()).to(m.dtype).view(shape))
+        v.mul_((self.beta2 ** k.double()).to(v.dtype).view(shape))
+
+
+@final
+@dataclass(frozen=True)
+class SGD:
+    """p <- p - rate * g. Rows that a batch does not name have gradient zero, so they stay."""
+
+    rate: float = 0.01
+    rows: Literal["lazy"] = "lazy"
+
+    def __post_init__(self) -> None:
+        check_number("rate", self.rate, above=0)
+
+    def update(self, value: Tensor, m: Tensor, v: Tensor, gradient: Tensor, steps: Tensor) -> None:
+        """One step in place; ``m``, ``v`` and ``steps`` are not used."""
+        value.add_(gradient, alpha=-self.rate)
+
+
+Optimizer = Adam | SGD

@@ -1,0 +1,96 @@
+"""Streams: the time-ordered events of each edge, with declared fields."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, final
+
+import torch
+from torch import Tensor
+
+from alphaedge.core.fields import Field
+from alphaedge.errors import InvalidValue, check_choice
+
+Task = Literal["classify", "regress"]
+
+
+@final
+@dataclass(frozen=True)
+class Stream:
+    """One edge's events in the order of their times: inputs by field name [N, ...], labels [N], times [N]."""
+
+    inputs: Mapping[str, Tensor]
+    labels: Tensor
+    times: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@final
+@dataclass(frozen=True)
+class Dataset:
+    """What all edges of an experiment see. Checked when made: bad data does not get further than here.
+
+    ``clusters``, where the data's maker knows them, says which edges are alike: the right peers.
+    """
+
+    name: str
+    task: Task
+    fields: tuple[Field, ...]
+    streams: tuple[Stream, ...]
+    clusters: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("task", self.task, ["classify", "regress"])
+        if not self.streams:
+            raise InvalidValue("streams", 0, "at least one edge")
+        for edge, stream in enumerate(self.streams):
+            _check(f"edge {edge}", stream, self.fields, self.task)
+
+    @property
+    def metric(self) -> str:
+        """The score that this task is judged by."""
+        return "AUC" if self.task == "classify" else "1-SMAPE"
+
+    def label_range(self) -> tuple[float, float]:
+        """Smallest and largest label of the whole data set."""
+        return (
+            min(float(s.labels.min()) for s in self.streams if len(s)),
+            max(float(s.labels.max()) for s in self.streams if len(s)),
+        )
+
+
+def _check(where: str, stream: Stream, fields: tuple[Field, ...], task: Task) -> None:
+    count = len(stream.labels)
+    names = [f.name for f in fields]
+    if set(stream.inputs) != set(names):
+        raise InvalidValue(f"{where}: fields", sorted(stream.inputs), f"exactly {', '.join(names)}")
+    if not bool(torch.isfinite(stream.labels).all()):
+        raise InvalidValue(f"{where}: labels", _first_bad(stream.labels), "finite numbers")
+    if task == "classify" and not bool(((stream.labels == 0) | (stream.labels == 1)).all()):
+        wrong = stream.labels[(stream.labels != 0) & (stream.labels != 1)][0].item()
+        raise InvalidValue(f"{where}: labels", wrong, "0 or 1 (AUC needs two classes; use task regress for numbers)")
+    if stream.times.shape != (count,) or not bool(torch.isfinite(stream.times).all()):
+        raise InvalidValue(f"{where}: times", tuple(stream.times.shape), f"{count} finite times, one per label")
+    if count > 1 and bool((stream.times[1:] < stream.times[:-1]).any()):
+        raise InvalidValue(f"{where}: times", "a step back in time", "events in the order of their times")
+    for field in fields:
+        _check_field(f"{where}: field {field.name}", stream.inputs[field.name], field, count)
+
+
+def _check_field(where: str, values: Tensor, field: Field, count: int) -> None:
+    if field.kind in ("id", "category"):
+        if values.dim() < 1 or len(values) != count or values.is_floating_point():
+            raise InvalidValue(where, f"{values.dtype} {tuple(values.shape)}", f"whole numbers, {count} of them")
+        if count and (int(values.min()) < 0 or int(values.max()) >= field.size):
+            wrong = int(values.min()) if int(values.min()) < 0 else int(values.max())
+            raise InvalidValue(where, wrong, f"an {field.kind} from 0 to {field.size - 1}")
+        return
+    if values.shape != (count, field.size) or not values.is_floating_point():
+        raise InvalidValue(where, f"{values.dtype} {tuple(values.shape)}", f"float numbers of shape {(count, field.size)}")
+    if not bool(torch.isfinite(values).all()):
+        raise InvalidValue(where, _first_bad(values), "finite numbers")
+
+
+def _first_bad(values: Tensor) -> float:
+    return float(values[~torch.isfinite(values)].flatten()[0])

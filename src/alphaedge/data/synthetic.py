@@ -1,0 +1,135 @@
+"""The synthetic regional store: view and purchase events in n regions, with the right peers known.
+
+Each region is a shop. Its customers look at items and buy some. Regions belong to hidden **clusters of taste**: what
+sells in one region of a cluster sells in the others, and something else in the other clusters. The chance that a
+view of item i in region r at time t ends in a purchase is
+
+    sigmoid( b + pull * appeal_c(i, t) + taste_r . category(i) - sense_c * price(i) + 0.5 * stock(i, t) + user )
+
+where appeal_c(i, t) is the cluster's appeal of each single item. Planted on top:
+
+- **new items**: a share of the catalogue appears only in the course of the run;
+- **sudden changes**: at a few moments some items' appeal jumps, in one cluster alone;
+- **drift**: a cluster's appeals turn slowly into others.
+
+A region sees each item rarely, so it learns much faster with its own cluster, and nothing good from the others.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+
+from alphaedge.core.fields import Field
+from alphaedge.data.stream import Dataset, Stream
+from alphaedge.errors import check_number
+
+
+@final
+@dataclass(frozen=True)
+class Store:
+    """Settings of the synthetic store."""
+
+    edges: int = 24
+    clusters: int = 4
+    events: int = 20_000  # per region on average
+    items: int = 400
+    categories: int = 8
+    users: int = 300  # per region
+    new_items: float = 0.3
+    changes: int = 4
+    drift: float = 0.5
+    pull: float = 1.6
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("edges", "clusters", "events", "items", "categories", "users"):
+            check_number(name, getattr(self, name), low=1, whole=True)
+        for name in ("new_items", "drift"):
+            check_number(name, getattr(self, name), low=0, high=1)
+        check_number("changes", self.changes, low=0, whole=True)
+        check_number("pull", self.pull, low=0)
+        check_number("seed", self.seed, low=0, whole=True)
+
+
+def synthetic(store: Store) -> Dataset:
+    """Generate the store's events. The same settings give the same events.
+
+    >>> data = synthetic(Store(edges=4, clusters=2, events=100))
+    >>> len(data.streams), sorted(set(data.clusters))
+    (4, [0, 1])
+    """
+    world = _World(store, np.random.default_rng([store.seed, 77]))
+    streams = tuple(world.region(r) for r in range(store.edges))
+    fields = (
+        Field("user", "id", store.edges * store.users),
+        Field("item", "id", store.items),
+        Field("category", "category", store.categories),
+        Field("numbers", "number", 3),
+    )
+    return Dataset("synthetic", "classify", fields, streams, tuple(int(c) for c in world.cluster))
+
+
+@final
+class _World:
+    """What all regions share: the catalogue, the clusters and what happens to them."""
+
+    def __init__(self, store: Store, rng: np.random.Generator) -> None:
+        s = self.store = store
+        clusters = min(s.clusters, s.edges)
+        self.cluster = rng.permutation(np.arange(s.edges) % clusters)
+        self.category = rng.integers(s.categories, size=s.items)
+        self.price = rng.normal(size=s.items)
+        self.restocked = rng.random(s.items)  # phase of the stock's cycle
+        born = rng.random(s.items) * 0.9
+        self.born = np.where(rng.random(s.items) < s.new_items, born, 0.0)
+        self.popularity = 1 / (1 + rng.permutation(s.items)) ** 0.6
+        self.appeal = rng.normal(size=(2, clusters, s.items))  # at the start, and what it drifts to
+        self.taste = rng.normal(size=(clusters, s.categories)) * 0.5
+        self.sense = rng.normal(size=clusters) * 0.4
+        self.when = np.sort(rng.random(s.changes))
+        self.where = rng.integers(clusters, size=s.changes)
+        self.jump = rng.normal(size=(s.changes, s.items)) * 2 * (rng.random((s.changes, s.items)) < 0.15)
+
+    def region(self, r: int) -> Stream:
+        s = self.store
+        rng = np.random.default_rng([s.seed, 78, r])
+        events = max(1, int(s.events * rng.uniform(0.75, 1.25)))
+        time = np.sort(rng.random(events))
+        cluster = self.cluster[r]
+        item = self._views(time, rng)
+        user = rng.integers(s.users, size=events)
+        stock = 1 - (time * 12 + self.restocked[item]) % 1
+        taste = self.taste[cluster] + rng.normal(size=s.categories) * 0.15
+        fond = rng.normal(size=s.users) * 0.4
+        turn = time * s.drift * np.pi / 2
+        appeal = np.cos(turn) * self.appeal[0, cluster, item] + np.sin(turn) * self.appeal[1, cluster, item]
+        for moment, where, jump in zip(self.when, self.where, self.jump, strict=True):
+            if where == cluster:
+                appeal = appeal + jump[item] * (time >= moment)
+        logit = s.pull * appeal + taste[self.category[item]] - self.sense[cluster] * self.price[item]
+        logit = logit + 0.5 * (stock - 0.5) + fond[user] - 0.8
+        bought = rng.random(events) < 1 / (1 + np.exp(-logit))
+        numbers = np.stack([self.price[item], stock * 2 - 1, np.clip((time - self.born[item]) * 4, 0, 1)], axis=1)
+        return Stream(
+            {
+                "user": torch.from_numpy(user + r * s.users),
+                "item": torch.from_numpy(item),
+                "category": torch.from_numpy(self.category[item]),
+                "numbers": torch.from_numpy(numbers).float(),
+            },
+            torch.from_numpy(bought).float(),
+            torch.from_numpy(time),
+        )
+
+    def _views(self, time: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Which item each event looks at: popular ones more often, none before it is born."""
+        item = np.empty(len(time), dtype=np.int64)
+        waiting = np.arange(len(time))
+        chance = np.cumsum(self.popularity) / self.popularity.sum()
+        while len(waiting):
+            drawn = np.minimum(np.searchsorted(chance, rng.random(len(waiting))), len(chance) - 1)
+            item[waiting] = drawn
+            waiting = waiting[self.born[drawn] > time[waiting]]
+        return item

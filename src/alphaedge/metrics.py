@@ -1,0 +1,69 @@
+"""Scores of predictions: per batch, before anything is learned from it, and pooled.
+
+AUC = P(prediction of a positive > prediction of a negative), ties counted half; a batch with one class has none.
+1 - SMAPE with SMAPE = mean |F - A| / (|F| + |A|), where 0 / 0 counts as no error.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import torch
+from torch import Tensor
+
+
+def auc(predictions: Tensor, labels: Tensor) -> Tensor:
+    """Exact AUC of each row of [M, B]; NaN where a row has one class only.
+
+    >>> auc(torch.tensor([[0.1, 0.9, 0.9]]), torch.tensor([[0.0, 1.0, 0.0]])).item()
+    0.75
+    """
+    ordered = predictions.sort(dim=1).values
+    below = torch.searchsorted(ordered, predictions.contiguous(), right=False)
+    up_to = torch.searchsorted(ordered, predictions.contiguous(), right=True)
+    rank = (below + up_to + 1).double() / 2  # the mean rank of ties
+    positive = labels.double()
+    positives = positive.sum(1)
+    negatives = labels.shape[1] - positives
+    wins = (rank * positive).sum(1) - positives * (positives + 1) / 2
+    return torch.where((positives > 0) & (negatives > 0), wins / (positives * negatives), math.nan)
+
+
+def one_minus_smape(predictions: Tensor, labels: Tensor) -> Tensor:
+    """1 - SMAPE of each row of [M, B]."""
+    size = predictions.abs() + labels.abs()
+    error = torch.where(size > 0, (predictions - labels).abs() / size.clamp(min=1e-38), torch.zeros_like(size))
+    return 1 - error.double().mean(1)
+
+
+def log_loss(probabilities: Tensor, labels: Tensor) -> float:
+    """Mean negative log likelihood of binary labels."""
+    p = probabilities.double().clamp(1e-12, 1 - 1e-12)
+    y = labels.double()
+    return float(-(y * p.log() + (1 - y) * (1 - p).log()).mean())
+
+
+SCORES: Final = {"AUC": auc, "1-SMAPE": one_minus_smape}
+
+# Student's t at 97.5% for 1, 2, ... degrees of freedom.
+_T: Final = (
+    12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788, 2.1604, 2.1448,
+    2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860, 2.0796, 2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484,
+    2.0452, 2.0423,
+)  # fmt: skip
+
+
+def interval95(values: Sequence[float]) -> float | None:
+    """Half the width of the 95% interval of the mean of a few runs (Student's t); None for fewer than two."""
+    n = len(values)
+    if n < 2:
+        return None
+    mean = sum(values) / n
+    deviation = math.sqrt(sum((v - mean) ** 2 for v in values) / (n - 1))
+    return _T[min(n - 1, len(_T)) - 1] * deviation / math.sqrt(n)
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """Mean of the values that are numbers; None if there are none."""
+    kept = [v for v in values if v is not None and not math.isnan(v)]
+    return sum(kept) / len(kept) if kept else None

@@ -1,0 +1,115 @@
+"""A run's batches: every edge's stream cut into batches of one size, with the run's own labels."""
+
+from dataclasses import dataclass
+from typing import Literal, final
+
+import torch
+from torch import Tensor
+
+from alphaedge.core.batch import Batch, compact
+from alphaedge.core.model import Model
+from alphaedge.data.stream import Dataset
+from alphaedge.errors import InvalidValue
+from alphaedge.simulation.conditions import Conditions
+
+Clock = Literal["event-time", "batch-index"]
+
+
+@final
+@dataclass(frozen=True)
+class Inputs:
+    """The batches of a data set, of all edges end to end: [T, B, ...]; edge e has those from ``start[e]`` on."""
+
+    inputs: tuple[Tensor, ...]
+    rows: tuple[Tensor, ...]
+    times: Tensor  # [T], when the last event of the batch happened
+    start: list[int]
+    count: list[int]
+
+    @classmethod
+    def cut(cls, data: Dataset, model: Model, size: int) -> "Inputs":
+        """Batches of ``size`` events; what is left at a stream's end is too small for a batch and stays out."""
+        count = [len(s) // size for s in data.streams]
+        for edge, batches in enumerate(count):
+            if not batches:
+                raise InvalidValue(f"edge {edge}: events", len(data.streams[edge]), f"at least one batch of {size}")
+        names = {f.name: f for f in data.fields}
+        for name in model.fields:
+            if name not in names:
+                raise InvalidValue("model fields", name, f"one of {', '.join(names)}")
+        for table in model.tables:
+            for position in table.fields:
+                field = names[model.fields[position]]
+                if field.size > table.rows:
+                    allowed = f"at least {field.size}, the ids of field {field.name}"
+                    raise InvalidValue(f"rows of id table {table.name}", table.rows, allowed)
+        raw = []
+        for name in model.fields:
+            parts = [s.inputs[name][: c * size] for s, c in zip(data.streams, count, strict=True)]
+            joined = torch.cat(parts)
+            if joined.is_floating_point():
+                joined = joined.to(model.dtype)
+            raw.append(joined.view(-1, size, *joined.shape[1:]))
+        times = torch.cat([s.times[size - 1 : c * size : size] for s, c in zip(data.streams, count, strict=True)])
+        inputs, rows = compact(raw, model.tables)
+        start = [sum(count[:e]) for e in range(len(count))]
+        return cls(tuple(inputs), tuple(rows), times.double(), start, count)
+
+
+@final
+@dataclass(frozen=True)
+class Labels:
+    """Labels of one run [T, B]: what is scored, and what the edge is taught (an adversary's are flipped)."""
+
+    scored: Tensor
+    taught: Tensor
+
+    @classmethod
+    def draw(cls, data: Dataset, inputs: Inputs, size: int, conditions: Conditions, seed: int, dtype: torch.dtype) -> "Labels":
+        """The labels under the run's noise and adversaries."""
+        low, high = (0.0, 1.0) if data.task == "classify" else data.label_range()
+        hostile = set(conditions.draw_adversaries(len(data.streams), seed))
+        scored, taught = [], []
+        for edge, stream in enumerate(data.streams):
+            labels = stream.labels[: inputs.count[edge] * size].to(dtype)
+            if conditions.label_noise and edge in conditions.noisy_edges:
+                flips = torch.from_numpy(conditions.draw_noise(edge, len(labels), seed))
+                labels = torch.where(flips, low + high - labels, labels)
+            scored.append(labels.view(-1, size))
+            taught.append((low + high - labels if edge in hostile else labels).view(-1, size))
+        return cls(torch.cat(scored), torch.cat(taught))
+
+
+@final
+class Batches:
+    """The batches of all edges of one or several stacked runs, looked up by (edge, number).
+
+    Runs on one data set share its inputs; each has its own labels.
+    """
+
+    def __init__(self, inputs: list[Inputs], labels: list[Labels]) -> None:
+        unique = list({id(i): i for i in inputs}.values())
+        shift = {id(i): sum(len(u.times) for u in unique[:n]) for n, i in enumerate(unique)}
+        self._inputs = tuple(torch.cat(parts) for parts in zip(*(u.inputs for u in unique), strict=True))
+        self._rows = tuple(torch.cat(parts) for parts in zip(*(u.rows for u in unique), strict=True))
+        self.scored = torch.cat([x.scored for x in labels])
+        self._taught = torch.cat([x.taught for x in labels])
+        at_input, at_label, done = [], [], 0
+        for one, own in zip(inputs, labels, strict=True):
+            at_input += [shift[id(one)] + s for s in one.start]
+            at_label += [done + s for s in one.start]
+            done += len(own.scored)
+        self._at_input = torch.tensor(at_input)
+        self.at_label = torch.tensor(at_label)
+        self.count = [c for i in inputs for c in i.count]
+
+    def get(self, edges: Tensor, numbers: Tensor) -> Batch:
+        """Batch ``numbers[k]`` of edge ``edges[k]``, stacked, with the labels that the edge is taught."""
+        place = self._at_input[edges] + numbers
+        labels = self._taught[self.at_label[edges] + numbers]
+        return Batch(tuple(x[place] for x in self._inputs), tuple(r[place] for r in self._rows), labels)
+
+    def rows(self, edges: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
+        """The id rows that those batches name, per table [k, C]."""
+        place = self._at_input[edges] + numbers
+        return tuple(r[place] for r in self._rows)

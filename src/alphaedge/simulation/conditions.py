@@ -1,0 +1,99 @@
+"""What the world does to a fleet: late feedback, stale models, edges that are down, hostile, noisy, new or gone.
+
+Each is drawn from the run's seed alone, so that every method of an experiment meets the same misfortunes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+
+from alphaedge.errors import InvalidValue, check_number
+
+
+@final
+@dataclass(frozen=True)
+class Conditions:
+    """All of these compose.
+
+    delay: feedback arrives this many batches later; the step at t uses batch t - delay.
+    staleness: fetched models are this many publications old (before the first: the peer's initial model).
+    drop: share of its aggregation periods in which an edge cannot be fetched from.
+    drop_stretch: mean length of an outage in periods; 1 draws every period on its own.
+    down_edges_fetch: whether an edge that is down can still fetch from others (it learns on in any case).
+    adversaries: share of edges, drawn per seed, that learn from flipped labels and otherwise follow the protocol.
+    label_noise: share of labels flipped on each edge of ``noisy_edges`` (scored as flipped, like real noise).
+    noisy_edges: edges with label noise.
+    joins, leaves: for some edges, the moment (0 to 1 of the run) at which they appear or go for good.
+    bootstrap: whether an edge that joins late starts from a peer's model.
+    """
+
+    delay: int = 0
+    staleness: int = 0
+    drop: float = 0.0
+    drop_stretch: float = 1.0
+    down_edges_fetch: bool = True
+    adversaries: float = 0.0
+    label_noise: float = 0.0
+    noisy_edges: Sequence[int] = (0,)
+    joins: Mapping[int, float] = field(default_factory=dict)
+    leaves: Mapping[int, float] = field(default_factory=dict)
+    bootstrap: bool = True
+
+    def __post_init__(self) -> None:
+        check_number("delay", self.delay, low=0, whole=True)
+        check_number("staleness", self.staleness, low=0, whole=True)
+        check_number("drop", self.drop, low=0, high=1)
+        check_number("drop_stretch", self.drop_stretch, low=1)
+        check_number("adversaries", self.adversaries, low=0, high=1)
+        check_number("label_noise", self.label_noise, low=0, high=1)
+        for name in ("joins", "leaves"):
+            for edge, moment in getattr(self, name).items():
+                check_number(f"{name}[{edge}]", moment, low=0, high=1)
+        for edge in set(self.joins) & set(self.leaves):
+            if self.leaves[edge] <= self.joins[edge]:
+                raise InvalidValue(f"leaves[{edge}]", self.leaves[edge], f"later than it joins, {self.joins[edge]}")
+
+    def check_edges(self, edges: int) -> None:
+        """Refuse edges that the data set does not have."""
+        named = {
+            "noisy_edges": self.noisy_edges if self.label_noise else (),
+            "joins": self.joins,
+            "leaves": self.leaves,
+        }
+        for name, some in named.items():
+            for edge in some:
+                if not 0 <= edge < edges:
+                    raise InvalidValue(name, edge, f"an edge from 0 to {edges - 1}")
+
+    def draw_adversaries(self, edges: int, seed: int) -> list[int]:
+        """The hostile edges of this seed; their share is rounded to the nearest number of edges."""
+        count = int(self.adversaries * edges + 0.5)
+        return sorted(_rng(seed, 1).permutation(edges)[:count].tolist())
+
+    def draw_noise(self, edge: int, events: int, seed: int) -> np.ndarray:
+        """Which labels of a noisy edge are flipped, [events]."""
+        flips: np.ndarray = _rng(seed, 2, edge).random(events) < self.label_noise
+        return flips
+
+    def draw_outages(self, edge: int, periods: int, seed: int) -> np.ndarray:
+        """In which of its periods an edge is down, [periods]: a two-state chain with the right share and length."""
+        rng = _rng(seed, 3, edge)
+        if self.drop in (0.0, 1.0):
+            return np.full(periods, bool(self.drop))
+        # Long stretches of a large share need an entry rate of at most 1, so the stretch is lengthened if need be.
+        stretch = max(self.drop_stretch, self.drop / (1 - self.drop)) if self.drop_stretch > 1 else 1.0
+        leave = 1 / stretch if stretch > 1 else 1 - self.drop
+        enter = leave * self.drop / (1 - self.drop) if stretch > 1 else self.drop
+        draws = rng.random(periods + 1)
+        down = np.zeros(periods, dtype=bool)
+        now = bool(draws[0] < self.drop)
+        for period in range(periods):
+            down[period] = now
+            now = bool(draws[period + 1] >= leave) if now else bool(draws[period + 1] < enter)
+        return down
+
+
+def _rng(seed: int, *keys: int) -> np.random.Generator:
+    return np.random.default_rng([seed, *keys])

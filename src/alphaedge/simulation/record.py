@@ -1,0 +1,74 @@
+"""What a run leaves behind: predictions and scores per batch, weights per aggregation, fetches, bytes, messages."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import final
+
+import torch
+from torch import Tensor
+
+from alphaedge.core.exchange import Traffic
+
+
+@final
+@dataclass
+class Fetches:
+    """Successful fetches of one edge from one peer."""
+
+    count: int = 0
+    bytes: int = 0
+
+
+@final
+@dataclass
+class Mix:
+    """The shares of one mix: of the edge's own model and of each peer that took part or was silent."""
+
+    aggregation: int
+    moment: float
+    own: float
+    peers: dict[int, float]
+
+
+@final
+class Record:
+    """The record of a stack of runs, filled by the engine; edges are numbered through all runs."""
+
+    def __init__(self, edges: int, batches: int, size: int, score: Callable[[Tensor, Tensor], Tensor]) -> None:
+        self._score = score
+        self.predictions = torch.full((batches, size), torch.nan)
+        self.scores = torch.full((batches,), torch.nan, dtype=torch.float64)
+        self.done = torch.zeros(batches, dtype=torch.bool)
+        self.mixes: list[list[Mix]] = [[] for _ in range(edges)]
+        self.fetches: list[dict[int, Fetches]] = [{} for _ in range(edges)]
+        self.bytes = torch.zeros(edges, 3, dtype=torch.long)
+        self.beyond_start = [0] * edges  # fetches so stale that they reached back to the initial model
+        self.stopped: dict[int, str] = {}
+
+    def predicted(self, places: Tensor, predictions: Tensor, labels: Tensor) -> None:
+        """Note the predictions [M, B] of some batches and score them."""
+        self.predictions[places] = predictions.float()
+        self.scores[places] = self._score(predictions, labels)
+        self.done[places] = True
+
+    def fetched(self, edges: list[int], peers: list[list[int]], present: Tensor, cost: Traffic) -> None:
+        """Note fetches of edges from the peers that were present."""
+        there, changed = present.tolist(), cost.changed.tolist()
+        for g, edge in enumerate(edges):
+            for p, peer in enumerate(peers[g]):
+                if there[g][p]:
+                    link = self.fetches[edge].setdefault(peer, Fetches())
+                    link.count += 1
+                    link.bytes += changed[g][p]
+        self.bytes[edges] += torch.stack([part.sum(1) for part in cost], dim=1)
+
+
+@final
+@dataclass(frozen=True)
+class Progress:
+    """How far a stack of runs is."""
+
+    batches: int
+    total: int
+    score: float | None = None
+    messages: tuple[str, ...] = field(default=())

@@ -1,0 +1,83 @@
+"""When things happen: the moment of every batch, who is there, and which aggregations may run side by side.
+
+Two clocks. In **event time** a batch happens when its last event does, and a peer reads the model that an edge
+published at its last aggregation. By **batch index** all edges are in lock-step, as the paper seems to have them: at
+batch t everybody publishes, then everybody reads.
+
+An edge's training between two aggregations depends on nobody else, so all edges train their next stretch at once.
+Their aggregations then follow in time order, as far as they need no stretch that is not trained yet.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import final
+
+import torch
+from torch import Tensor
+
+from alphaedge.simulation.batches import Clock, Inputs
+from alphaedge.simulation.conditions import Conditions
+
+
+@final
+class Timeline:
+    """Moments (0 to 1) of the batches of one run's edges, and the stretch in which each edge takes part."""
+
+    def __init__(self, inputs: Inputs, clock: Clock, conditions: Conditions, aggregate_every: int) -> None:
+        self.clock = clock
+        self.every = aggregate_every
+        self.moments: list[Tensor] = []
+        first, last = inputs.times.min(), inputs.times.max()
+        longest = max(inputs.count)
+        for start, count in zip(inputs.start, inputs.count, strict=True):
+            if clock == "event-time":
+                span = (last - first).clamp(min=1e-12)
+                self.moments.append((inputs.times[start : start + count] - first) / span)
+            else:
+                self.moments.append(torch.arange(count, dtype=torch.float64) / max(1, longest - 1))
+        edges = range(len(inputs.count))
+        self.join = [conditions.joins.get(e, 0.0) for e in edges]
+        self.leave = [conditions.leaves.get(e, float("inf")) for e in edges]
+        self.first = [int((m < j).sum()) for m, j in zip(self.moments, self.join, strict=True)]
+        self.last = [int((m < x).sum()) for m, x in zip(self.moments, self.leave, strict=True)]
+
+    def next_aggregation(self, edge: int, number: int) -> int | None:
+        """The edge's first aggregation batch that is not before batch ``number``; None if its stream ends first."""
+        origin = self.first[edge] if self.clock == "event-time" else 0
+        batch = number + (self.every - 1 - (number - origin)) % self.every
+        return batch if batch < self.last[edge] else None
+
+    def moment(self, edge: int, number: int | None) -> float:
+        """When a batch happens; never, if there is none."""
+        return float("inf") if number is None else float(self.moments[edge][number])
+
+    def member(self, edge: int, moment: float) -> bool:
+        """Whether an edge has joined and not left."""
+        return self.join[edge] <= moment < self.leave[edge]
+
+
+def levels(when: Mapping[int, float], reads: Mapping[int, Sequence[int]]) -> list[list[int]]:
+    """Cut due events into groups that may run at once, with the outcome of running them one by one in time order.
+
+    An event that reads an edge runs after that edge's earlier events and not after its later ones (all reads of a
+    group precede its writes). Events of one moment read what was there before it, so they share a group.
+
+    >>> levels({0: 0.1, 1: 0.2, 2: 0.3}, {0: [2], 1: [2], 2: [0]})
+    [[0, 1], [2]]
+    """
+    level: dict[int, int] = {}
+    readers: dict[int, list[int]] = {}
+    for moment in sorted(set(when.values())):
+        together = [e for e, w in when.items() if w == moment]
+        depth = 0
+        for edge in together:
+            depth = max([depth, *(level[j] + 1 for j in reads[edge] if j in level)])
+            depth = max([depth, *(level[r] for r in readers.get(edge, []))])
+        for edge in together:
+            level[edge] = depth
+        for edge in together:
+            for j in reads[edge]:
+                readers.setdefault(j, []).append(edge)
+    groups: dict[int, list[int]] = {}
+    for edge, depth in level.items():
+        groups.setdefault(depth, []).append(edge)
+    return [groups[d] for d in sorted(groups)]

@@ -127,9 +127,11 @@ def shares(raw: Tensor, present: Tensor) -> Tensor:
     return torch.where(total > SMALLEST_SUM, taking / total.clamp(min=SMALLEST_SUM), alone)
 
 
-def weight_gradient(raw: Tensor, present: Tensor, differences: Tensor, slope: Tensor) -> Tensor:
-    """dL/da [g, 1 + P] from the slope dL/dM_agg [g, F] and X [g, P, F] (zero where a peer is not present)."""
-    along = torch.bmm(differences, slope.unsqueeze(2)).squeeze(2)  # < dL/dM_agg, M_j - M_i >
+def weight_gradient(raw: Tensor, present: Tensor, differences: Sequence[Tensor], slope: Sequence[Tensor]) -> Tensor:
+    """dL/da [g, 1 + P] from dL/dM_agg and X, both in parts: [g, F] and [g, P, F] (zero where a peer is absent)."""
+    # < dL/dM_agg, M_j - M_i >, which is 0 for the own model
+    along = sum(torch.bmm(x, s.unsqueeze(2)).squeeze(2) for x, s in zip(differences, slope, strict=True))
+    assert isinstance(along, Tensor)
     along = torch.cat([torch.zeros_like(along[:, :1]), along], dim=1)
     w = shares(raw, present)
     total = (raw[:, :1] + (raw[:, 1:] * present).sum(1, keepdim=True)).clamp(min=SMALLEST_SUM)
@@ -138,27 +140,31 @@ def weight_gradient(raw: Tensor, present: Tensor, differences: Tensor, slope: Te
     return gradient
 
 
+def mixture(w: Tensor, own: Tensor, differences: Tensor) -> Tensor:
+    """M_i + sum_j w_j X_j, [g, F], from shares [g, 1 + P]."""
+    return torch.baddbmm(own.unsqueeze(1), w[:, None, 1:], differences).squeeze(1)
+
+
 def learn_weights(
     weights: Weights,
     present: Tensor,
-    own: Tensor,
-    differences: Tensor,
-    slope: Callable[[Tensor], Tensor],
+    own: Sequence[Tensor],
+    differences: Sequence[Tensor],
+    slope: Callable[[list[Tensor]], Sequence[Tensor]],
     rule: Learned,
 ) -> Weights:
-    """A few gradient steps on the weights alone. ``slope`` maps mixtures [g, F] to dL/dM_agg [g, F].
+    """A few gradient steps on the weights alone. ``slope`` maps mixtures, in parts [g, F], to dL/dM_agg in parts.
 
     A peer that is not present keeps its weight and its Adam state for its return.
     """
     taking = torch.cat([torch.ones_like(present[:, :1]), present], dim=1)
-    raw, m, v = weights.raw.clone(), weights.m.clone(), weights.v.clone()
-    steps = weights.steps.clone()
+    raw, m, v, steps = weights.raw, weights.m, weights.v, weights.steps
     adam = Adam(rate=rule.rate)
     for _ in range(rule.steps):
         w = shares(raw, present)
-        mixture = torch.baddbmm(own.unsqueeze(1), w[:, None, 1:], differences).squeeze(1)
-        gradient = weight_gradient(raw, present, differences, slope(mixture))
-        steps += taking
+        mixed = [mixture(w, mine, x) for mine, x in zip(own, differences, strict=True)]
+        gradient = weight_gradient(raw, present, differences, slope(mixed))
+        steps = steps + taking
         m = torch.where(taking, adam.beta1 * m + (1 - adam.beta1) * gradient, m)
         v = torch.where(taking, adam.beta2 * v + (1 - adam.beta2) * gradient * gradient, v)
         ahead = m / (1 - adam.beta1 ** steps.clamp(min=1))
@@ -187,7 +193,7 @@ def aggregate(
     if isinstance(rule, Learned):
         weights = _learn(fleet, fetched, weights, rule, batch, gradients, differences)
     w = shares(weights.raw, fetched.present)
-    fleet.dense = torch.baddbmm(fleet.dense.unsqueeze(1), w[:, None, 1:], differences).squeeze(1)
+    fleet.dense = mixture(w, fleet.dense, differences)
     for name, pool in fetched.statistics.items():
         own = fleet.buffers[name]
         peers = (pool[fetched.index] - own.unsqueeze(1)).flatten(2)
@@ -209,7 +215,7 @@ def _learn(
     differences: Tensor,
 ) -> Weights:
     """Learn on the dense part and the few rows that the batch names; no other row touches the loss."""
-    own, peers, sizes = [fleet.dense], [differences], []
+    own, peers, sizes = [fleet.dense], [differences], list[torch.Size]()
     for t, (table, rows) in enumerate(zip(fleet.tables, batch.rows, strict=True)):
         mine = table.gather(table.value, table.flat(rows))
         place = fetched.index.unsqueeze(2) * fetched.tables[t].shape[1] + rows.unsqueeze(1)  # [g, P, C]
@@ -220,13 +226,12 @@ def _learn(
         peers.append(theirs.flatten(2))
         sizes.append(mine.shape[1:])
 
-    def slope(mixture: Tensor) -> Tensor:
-        parts = mixture.split([o.shape[1] for o in own], dim=1)
-        rows = [p.unflatten(1, s) for p, s in zip(parts[1:], sizes, strict=True)]
-        found = gradients.gradient(parts[0], rows, fleet.buffers, batch.inputs, batch.labels, training=False)
-        return torch.cat([found.dense, *(r.flatten(1) for r in found.rows)], dim=1) if rows else found.dense
+    def slope(mixed: list[Tensor]) -> list[Tensor]:
+        rows = [part.unflatten(1, size) for part, size in zip(mixed[1:], sizes, strict=True)]
+        found = gradients.gradient(mixed[0], rows, fleet.buffers, batch.inputs, batch.labels, training=False)
+        return [found.dense, *(r.flatten(1) for r in found.rows)]
 
-    return learn_weights(weights, fetched.present, torch.cat(own, 1), torch.cat(peers, 2), slope, rule)
+    return learn_weights(weights, fetched.present, own, peers, slope, rule)
 
 
 def _mix_rows(

@@ -1,26 +1,25 @@
 """Outputs, losses and gradients of k edges' models on k batches, stacked or one at a time.
 
-``Stacked`` runs ``vmap(grad(functional_call))`` over the user's module: one call for all edges. A call whose
-shapes come again is traced to a flat list of tensor operations, which leaves out the Python work of vmap and grad.
+``Stacked`` runs ``vmap(grad(functional_call))`` over the user's module: one call for all edges. A call that
+keeps coming is recorded as a flat list of tensor operations, which leaves out the Python work of vmap and grad.
 ``OneAtATime`` is a plain loop with autograd: slow, for modules that vmap does not take, and for debugging.
 Both answer the same calls; nothing else in the package computes a gradient.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, final
 
 import torch
 from torch import Tensor
 from torch.func import grad_and_value, vmap
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from alphaedge.core.model import Model
-from alphaedge.core.tracing import simplify
+from alphaedge.core.tracing import Function, NotALine, Recording
 from alphaedge.errors import InvalidValue
 
 Buffers = Mapping[str, Tensor]
 
-# Tracing costs as much as some 50 calls, so only shapes that keep coming are worth it.
+# Recording costs as much as a hundred calls, so only calls that keep coming are worth it.
 CALLS_BEFORE_TRACING: Final = 4
 
 
@@ -74,7 +73,7 @@ class OneAtATime:
         training: bool = True,
     ) -> Gradient:
         """See ``Gradients.gradient``."""
-        self.model.module.train(training)
+        _set_mode(self.model, training)
         parts = []
         for edge in range(len(dense)):
             values = self.model.unpack(dense[edge], [r[edge] for r in rows])
@@ -96,7 +95,7 @@ class OneAtATime:
 
     def outputs(self, dense: Tensor, rows: Sequence[Tensor], buffers: Buffers, inputs: Sequence[Tensor]) -> Tensor:
         """See ``Gradients.outputs``."""
-        self.model.module.eval()
+        _set_mode(self.model, False)
         with torch.no_grad():
             return torch.stack(
                 [
@@ -114,7 +113,7 @@ class OneAtATime:
 class Stacked:
     """All edges in one vectorised call.
 
-    ``trace`` records calls whose shapes come again; ``compiled`` hands the recording to ``torch.compile`` (faster
+    ``trace`` records calls that keep coming; ``compiled`` hands the recording to ``torch.compile`` (faster
     still, after a start of 10 to 25 s and with a C++ compiler on the machine).
     """
 
@@ -123,7 +122,8 @@ class Stacked:
         self._trace = trace or compiled
         self._compiled = compiled
         self._calls: dict[object, int] = {}
-        self._traced: dict[object, Callable[..., list[Tensor]]] = {}
+        self._recordings: dict[object, Recording | None] = {}
+        self._replays: dict[tuple[int, object], Function] = {}
 
     def gradient(
         self,
@@ -153,7 +153,7 @@ class Stacked:
             by_dense, by_rows = self.model.pack(slopes, 1)
             return [by_dense, *by_rows, outputs, loss, *moved]
 
-        self.model.module.train(training)
+        _set_mode(self.model, training)
         out = self._run(("gradient", training), stacked, [dense, *rows, *buffers.values(), *inputs, labels])
         moved = dict(zip(names, out[3 + n_rows :], strict=True))
         return Gradient(out[0], tuple(out[1 : 1 + n_rows]), out[1 + n_rows], out[2 + n_rows], moved)
@@ -170,28 +170,44 @@ class Stacked:
             r, b, x = flat[1 : 1 + n_rows], flat[1 + n_rows : 1 + n_rows + n_buffers], flat[1 + n_rows + n_buffers :]
             return [vmap(one, randomness="different")(self.model.unpack(flat[0], r), list(b), list(x))]
 
-        self.model.module.eval()
+        _set_mode(self.model, False)
         with torch.no_grad():
             return self._run("outputs", stacked, [dense, *rows, *buffers.values(), *inputs])[0]
 
-    def _run(self, kind: object, function: Callable[..., list[Tensor]], flat: list[Tensor]) -> list[Tensor]:
+    def _run(self, kind: object, function: Function, flat: list[Tensor]) -> list[Tensor]:
+        edges = len(flat[0])
+        key = (kind, *((tuple(t.shape[1:]), t.dtype) for t in flat))
         if not self._trace:
             return function(*flat)
-        key = (kind, *((tuple(t.shape), t.dtype) for t in flat))
-        traced = self._traced.get(key)
-        if traced is None:
-            calls = self._calls[key] = self._calls.get(key, 0) + 1
+        replay = self._replays.get((edges, key))
+        if replay is None:
+            calls = self._calls[edges, key] = self._calls.get((edges, key), 0) + 1
             if calls < CALLS_BEFORE_TRACING:
                 return function(*flat)
-            traced = self._traced[key] = self._record(function, flat)
+            replay = self._replays[edges, key] = self._record(key, edges, function, flat)
         with torch.no_grad():
-            return traced(*flat)
+            return replay(*(t.contiguous() for t in flat))  # as they were when recorded
 
-    def _record(self, function: Callable[..., list[Tensor]], flat: list[Tensor]) -> Callable[..., list[Tensor]]:
-        graph = simplify(make_fx(function)(*flat))
-        if self._compiled:
-            return torch.compile(graph)  # type: ignore[no-any-return]
-        return graph.forward  # type: ignore[no-any-return]
+    def _record(self, key: object, edges: int, function: Function, flat: list[Tensor]) -> Function:
+        if key not in self._recordings:
+            try:
+                self._recordings[key] = Recording(function, flat)
+            except Exception:  # whatever a module does that cannot be recorded, the call itself works
+                self._recordings[key] = None
+        recording = self._recordings[key]
+        if recording is None:
+            return function
+        try:
+            replay = recording.replay(edges)
+        except NotALine:
+            self._recordings[key] = None
+            return function
+        return torch.compile(replay) if self._compiled else replay
+
+
+def _set_mode(model: Model, training: bool) -> None:
+    if model.module.training != training:  # walking all submodules costs as much as a few tensor operations
+        model.module.train(training)
 
 
 def choose(

@@ -1,18 +1,22 @@
-"""Make a recorded call leaner: drop operations that do nothing, do constant ones once, equal ones once.
+"""Record a stacked call once, replay it lean for any number of edges.
 
-vmap and grad write many views that change no shape, index offsets that are the same at every call, and both of them
-again in the backward pass. On small batches such operations cost as much as the arithmetic.
+vmap and grad cost more Python time than a small model's arithmetic takes. A recording (``make_fx``) is the flat list
+of tensor operations behind the call, with the number of edges k written into its sizes. So the call is recorded for
+two and for three edges; every number that differs is a line in k, and the recording for any k follows from the two.
+On the way, operations that do nothing are dropped, equal ones done once, and constant ones (the index offsets that
+vmap writes) computed when the recording is made.
 """
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, final
 
 import torch
 from torch import Tensor, fx
+from torch.fx.experimental.proxy_tensor import make_fx
+
+Function = Callable[..., list[Tensor]]
 
 aten = torch.ops.aten
-
-_CONSTANTS: Final = {aten.ones_like.default, aten.zeros_like.default, aten.full_like.default}
 
 _VIEWS: Final = {
     aten.view.default,
@@ -23,21 +27,103 @@ _VIEWS: Final = {
     aten.detach.default,
     aten.slice.Tensor,
 }
+_FILLS: Final = {aten.ones_like.default, aten.zeros_like.default, aten.full_like.default}
 
 
-def simplify(graph: fx.GraphModule) -> fx.GraphModule:
-    """The same function in fewer operations. Shapes must be fixed, as ``make_fx`` in its default mode has them."""
+class NotALine(Exception):
+    """Two recordings differ in more than numbers that grow with k."""
+
+
+@final
+class Recording:
+    """A call of stacked tensors [k, ...], recorded so that it can be replayed for any k."""
+
+    def __init__(self, function: Function, example: Sequence[Tensor]) -> None:
+        self._two, self._three = (_lean(function, example, k) for k in (2, 3))
+        if len(self._two.graph.nodes) != len(self._three.graph.nodes):
+            raise NotALine("another number of operations")
+
+    def replay(self, k: int) -> Function:
+        """The function for k edges. Raises NotALine where the recording does not carry over to other k."""
+        graph, made = fx.Graph(), dict[fx.Node, fx.Node]()
+        known: dict[fx.Node, Tensor] = {}
+        for a, b in zip(self._two.graph.nodes, self._three.graph.nodes, strict=True):
+            if (a.op, str(a.target)) != (b.op, str(b.target)):
+                raise NotALine(f"{a.target} in one, {b.target} in the other")
+            if a.op == "placeholder":
+                made[a] = graph.placeholder(a.name)
+            elif a.op == "get_attr":
+                raise NotALine("a tensor made while recording")
+            elif a.op == "output":
+                graph.output(_line(a.args[0], b.args[0], k, made))
+            else:
+                args, kwargs = _line(a.args, b.args, k, made), _line(a.kwargs, b.kwargs, k, made)
+                made[a] = graph.call_function(a.target, args, kwargs)
+                _fold(a, b, k, made, known)
+        module = fx.GraphModule({}, graph)
+        for number, (node, value) in enumerate(known.items()):
+            if all(user in known for user in node.users):
+                continue
+            module.register_buffer(f"constant_{number}", value, persistent=False)
+            with graph.inserting_before(node):
+                node.replace_all_uses_with(graph.get_attr(f"constant_{number}"))
+        graph.eliminate_dead_code()
+        module.recompile()
+        return module.forward  # type: ignore[no-any-return]
+
+
+def _line(a: Any, b: Any, k: int, made: dict[fx.Node, fx.Node]) -> Any:
+    """The argument for k edges, from those for two (a) and three (b)."""
+    if isinstance(a, fx.Node):
+        return made[a]
+    if isinstance(a, list | tuple) and type(a) is type(b) and len(a) == len(b):
+        return type(a)(_line(x, y, k, made) for x, y in zip(a, b, strict=True))
+    if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
+        return {key: _line(a[key], b[key], k, made) for key in a}
+    if type(a) is int and type(b) is int:
+        return a + (b - a) * (k - 2)
+    if a == b:
+        return a
+    raise NotALine(f"{a!r} for two edges, {b!r} for three")
+
+
+def _fold(a: fx.Node, b: fx.Node, k: int, made: dict[fx.Node, fx.Node], known: dict[fx.Node, Tensor]) -> None:
+    """Compute an operation now if nothing that goes into it changes between calls."""
+    node = made[a]
+    if not _pure(a):
+        return
+    shape = _value(a)
+    if a.target in _FILLS and shape is not None:
+        other = _value(b)
+        assert other is not None
+        size = [_line(x, y, k, made) for x, y in zip(shape.shape, other.shape, strict=True)]
+        known[node] = node.target(torch.empty(size, dtype=shape.dtype), *node.args[1:], **node.kwargs)  # type: ignore[operator]
+        return
+    inputs = node.all_input_nodes
+    if all(n in known for n in inputs) and (inputs or node.target is aten.arange.start_step):
+        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: known[n])  # type: ignore[misc]
+        value = node.target(*args, **kwargs)  # type: ignore[operator]
+        if isinstance(value, Tensor):
+            known[node] = value
+
+
+def _lean(function: Function, example: Sequence[Tensor], k: int) -> fx.GraphModule:
+    """Record for k copies of the example's first edge; drop what does nothing, do equal things once."""
+    graph = make_fx(function)(*(x[:1].expand(k, *x.shape[1:]).clone() for x in example))
     nodes = graph.graph
     for node in list(nodes.nodes):
         same = _does_nothing(node)
         if same is not None and not _mutated(node) and not _mutated(same):
             node.replace_all_uses_with(same)
             nodes.erase_node(node)
-    _merge_equals(nodes)
-    _fold_constants(graph)
-    _merge_equals(nodes)
+    seen: dict[Any, fx.Node] = {}
+    for node in list(nodes.nodes):
+        if _pure(node):
+            first = seen.setdefault(repr((node.target, node.args, node.kwargs)), node)
+            if first is not node:
+                node.replace_all_uses_with(first)
+                nodes.erase_node(node)
     nodes.eliminate_dead_code()
-    graph.recompile()
     return graph
 
 
@@ -60,56 +146,20 @@ def _does_nothing(node: fx.Node) -> fx.Node | None:
 
 
 def _mutated(node: fx.Node) -> bool:
-    return any(
-        user.op == "call_function" and getattr(getattr(user.target, "_schema", None), "is_mutable", False)
-        for user in node.users
-    )
+    return any(user.op == "call_function" and _schema_mutates(user) for user in node.users)
+
+
+def _schema_mutates(node: fx.Node) -> bool:
+    return bool(getattr(getattr(node.target, "_schema", None), "is_mutable", False))
 
 
 def _pure(node: fx.Node) -> bool:
-    schema = getattr(node.target, "_schema", None)
-    tags = getattr(node.target, "tags", ())
+    """Whether the same arguments give the same result, and nobody writes into it."""
     return (
         node.op == "call_function"
-        and schema is not None
-        and not schema.is_mutable
-        and torch.Tag.nondeterministic_seeded not in tags
+        and getattr(node.target, "_schema", None) is not None
+        and not _schema_mutates(node)
+        and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ())
+        and not node.target.__name__.startswith("empty")  # type: ignore[union-attr]
         and not _mutated(node)
     )
-
-
-def _fold_constants(graph: fx.GraphModule) -> None:
-    """Compute operations without inputs (index offsets) once, now."""
-    known: dict[fx.Node, Tensor] = {}
-    for node in list(graph.graph.nodes):
-        if node.op != "call_function" or not _pure(node) or node.target is aten.empty_like.default:
-            continue
-        inputs = node.all_input_nodes
-        if node.target in _CONSTANTS and inputs[0] not in known:
-            shape = _value(inputs[0])
-            if shape is not None:
-                known[node] = node.target(torch.empty(shape.shape, dtype=shape.dtype), *node.args[1:], **node.kwargs)
-        elif all(n in known for n in inputs) and (inputs or node.target is aten.arange.start_step):
-            args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: known[n])  # type: ignore[misc]
-            function: Callable[..., Tensor] = node.target  # type: ignore[assignment]
-            known[node] = function(*args, **kwargs)
-    for number, (node, value) in enumerate(known.items()):
-        if all(user in known for user in node.users):
-            continue
-        name = f"constant_{number}"
-        graph.register_buffer(name, value, persistent=False)
-        with graph.graph.inserting_before(node):
-            node.replace_all_uses_with(graph.graph.get_attr(name))
-
-
-def _merge_equals(nodes: fx.Graph) -> None:
-    """Keep one of several calls with the same function and arguments."""
-    seen: dict[Any, fx.Node] = {}
-    for node in list(nodes.nodes):
-        if not _pure(node):
-            continue
-        key = repr((node.target, node.args, node.kwargs))
-        first = seen.setdefault(key, node)
-        if first is not node:
-            node.replace_all_uses_with(first)
-            nodes.erase_node(node)

@@ -15,9 +15,9 @@ where appeal_c(i, t) is the cluster's appeal of each single item. Planted on top
 A region sees each item rarely, so it learns much faster with its own cluster, and nothing good from the others.
 """
 
-from dataclasses import dataclass
 from typing import final
 
+import msgspec
 import numpy as np
 import torch
 
@@ -26,9 +26,7 @@ from alphaedge.data.stream import Dataset, Stream
 from alphaedge.errors import check_number
 
 
-@final
-@dataclass(frozen=True)
-class Store:
+class Store(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of the synthetic store."""
 
     edges: int = 24

@@ -1,32 +1,32 @@
 """Pictures of a run: how well each method does, who weighs whom, who fetches from whom.
 
-Every function takes tables and gives a Figure that explains itself: ``caption`` says how to read it. Figures are
-made without pyplot, so nothing global is opened, kept or left behind.
+Figures are made without pyplot: nothing global is opened or left behind. A figure's label is the name of the
+function that drew it, by which the page finds its caption; if there is nothing to show, the label says why.
 """
 
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.colors import PowerNorm
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.colors import PowerNorm, to_rgba_array
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
-from matplotlib.patches import FancyArrowPatch
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
 from alphaedge.errors import check_number
 
 Floats = NDArray[np.float64]
+Clusters = Sequence[int] | None  # of every edge, if known
 
 
 class Look(NamedTuple):
-    """How a method appears in every picture. Line and marker tell it apart where colour does not."""
+    """How a method appears in every picture; line and marker tell it apart where colour does not."""
 
     name: str
     colour: str
@@ -34,8 +34,13 @@ class Look(NamedTuple):
     line: str
     hollow: bool = False
 
+    def marks(self) -> dict[str, Any]:
+        """What matplotlib is told about its markers."""
+        fill = "white" if self.hollow else self.colour
+        return {"color": self.colour, "marker": self.marker, "markerfacecolor": fill, "label": self.name}
 
-# Okabe and Ito's palette, which the colour-blind can tell apart; as-printed variants are darker, hollow, dashed.
+
+# Okabe and Ito's palette, which the colour-blind can tell apart; two as-printed variants are darker shades
 LOOKS: Final[Mapping[str, Look]] = {
     "alphaedge": Look("AlphaEdge", "#D55E00", "o", "-"),
     "fedweight": Look("FedWeight", "#0072B2", "s", "--"),
@@ -47,12 +52,13 @@ LOOKS: Final[Mapping[str, Look]] = {
     "randps-paper": Look("RandPS (paper)", "#8A5F00", "^", "--", hollow=True),
     "nops-paper": Look("NoPS (paper)", "#00543D", "v", ":", hollow=True),
 }
-GROUPS: Final = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#0072B2", "#D55E00")
+GROUPS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442", "#D55E00")
 INK, FAINT, EMPTY = "#333333", "#DDDDDD", "#F1F1F1"
-SHADES = "YlGnBu"
 MOST_NUMBERED = 30  # edges; beyond, numbers along an axis run into each other
 MOST_IN_CIRCLE = 60  # edges; beyond, arrows hide each other
-STUDENT: Final = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+BESIDE: Final[Mapping[str, Any]] = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5), "frameon": False}
+# Student's 97.5% quantiles for endless and for 10, 9, ... 1 degrees of freedom
+STUDENT: Final = (1.960, 2.228, 2.262, 2.306, 2.365, 2.447, 2.571, 2.776, 3.182, 4.303, 12.706)
 
 
 def look(method: str) -> Look:
@@ -61,344 +67,233 @@ def look(method: str) -> Look:
 
 
 def in_order(methods: Iterable[str]) -> list[str]:
-    """Methods in the order of ``LOOKS``, unknown ones last."""
-    known = list(LOOKS)
-    return sorted(methods, key=lambda each: (known.index(each) if each in LOOKS else len(known), each))
-
-
-def caption(figure: Figure) -> str:
-    """How to read a figure, in plain words; the first sentence says what it shows."""
-    return str(figure.get_label())
+    """Methods in the order of ``LOOKS``, then unknown ones by name."""
+    return sorted(sorted(methods), key=lambda name: [*LOOKS, name].index(name))
 
 
 def scores_over_time(scores: pl.DataFrame, metric: str, *, bins: int = 40) -> Figure:
-    """Mean score per stretch of the run, one line per method, with a band of uncertainty."""
+    """Mean score per stretch of the run, a line per method; the band is over seeds, with one over edges."""
     check_number("bins", bins, low=1, whole=True)
-    place = (pl.col("time") * bins).floor().clip(0, bins - 1).cast(pl.Int64).alias("bin")
-    cells = (
-        scores.lazy()
-        .select("method", "seed", "edge", place, pl.col("score").cast(pl.Float64))
-        .filter(pl.col("score").is_finite())
-        .group_by("method", "seed", "edge", "bin")
-        .agg(pl.col("score").mean())
-        .collect()
-    )
-    if cells.is_empty():
+    score, place = pl.col("score"), (pl.col("time") * bins).floor().clip(0, bins - 1)
+    rows = scores.lazy().with_columns(score.cast(pl.Float64), bin=place).filter(score.is_finite())
+    means = rows.group_by("method", "seed", "edge", "bin").agg(score.mean()).collect()
+    if means.is_empty():
         return _nothing("No batch has a score.")
-    seeds, edges = cells["seed"].n_unique(), cells["edge"].n_unique()
+    seeds, edges = means["seed"].n_unique(), means["edge"].n_unique()
     if seeds > 1:
-        cells = cells.group_by("method", "seed", "bin").agg(pl.col("score").mean())
-    score = pl.col("score")
-    lines = cells.group_by("method", "bin").agg(score.mean().alias("mean"), score.std().alias("std"), score.len())
-    over = f"{seeds} seeds" if seeds > 1 else f"{edges} edges, one seed"
-    figure = _figure(
-        (9, 5),
-        f"{metric} in the course of the run, mean over edges, one line per method. Higher is better. The run is "
-        f"cut into {bins} equal stretches. The band is the 95% interval of the mean over {over}"
-        + ("." if seeds > 1 else ": it says how edges differ, not how another run would turn out."),
-    )
-    axes = _axes(figure.add_subplot())
-    drawn: list[tuple[float, Any]] = []
-    spans: list[Floats] = []
-    step = max(1, bins // 8)
-    for place_in_order, method in enumerate(in_order(lines["method"].unique())):
-        one = lines.filter(pl.col("method") == method).sort("bin")
-        x = (one["bin"].to_numpy() + 0.5) / bins
-        mean = one["mean"].to_numpy()
-        half = _half_width(one["std"].cast(pl.Float64).fill_null(np.nan).to_numpy(), one["score"].to_numpy())
-        style = look(method)
-        (line,) = axes.plot(
-            x, mean, style.line, color=style.colour, linewidth=1.8, label=style.name, marker=style.marker,
-            markersize=6, markerfacecolor="white" if style.hollow else style.colour, markeredgecolor=style.colour,
-            markevery=(place_in_order * 2 % step, step) if len(x) > step else 1, zorder=3,
-        )  # fmt: skip
-        axes.fill_between(x, mean - half, mean + half, color=style.colour, alpha=0.13, linewidth=0)
-        drawn.append((float(mean[-1]), line))
-        spans.append(half)
-    means = lines["mean"].to_numpy()
-    halves = np.concatenate(spans)
-    room = float(np.ptp(means)) or 0.01
-    # two seeds give bands so wide that the lines would be flat: the lines decide the limits, bands may be cut
-    usual = float(np.nanmedian(halves)) if np.isfinite(halves).any() else 0.0
-    pad = min(max(1.2 * usual, 0.06 * room), 0.5 * room)
-    axes.set_ylim(means.min() - pad, means.max() + pad)
-    axes.set_xlim(0, 1)
+        means = means.group_by("method", "seed", "bin").agg(score.mean())
+    table = means.group_by("method", "bin").agg(mean=score.mean(), std=score.std(), count=score.len())
+    figure, axes = _chart("scores_over_time")
+    ends, step = {}, max(1, bins // 8)
+    for index, method in enumerate(in_order(table["method"].unique())):
+        one, style = table.filter(pl.col("method") == method).sort("bin"), look(method)
+        x, mean, std, count = one.select("bin", "mean", "std", "count").cast(pl.Float64).to_numpy().T
+        x, half = (x + 0.5) / bins, _half_width(std, count)
+        every = (2 * index % step, step) if len(x) > step else 1  # staggered, or markers cover each other
+        [line] = axes.plot(x, mean, linestyle=style.line, linewidth=1.8, markevery=every, **style.marks())
+        axes.fill_between(x, mean - half, mean + half, color=style.colour, alpha=0.12, linewidth=0)
+        ends[line] = -mean[-1]
+    # few seeds make bands so wide that lines would look flat: the lines set the limits, bands may be cut
+    low, high = np.quantile(table["mean"].to_numpy(), [0, 1])
+    pad = 0.15 * (high - low) or 0.01
+    axes.set(xlim=(0, 1), ylim=(low - pad, high + pad), ylabel=f"{metric}, mean over edges")
     axes.xaxis.set_major_formatter(PercentFormatter(1))
-    axes.set_xlabel(f"share of the run (band: 95% interval over {over})")
-    axes.set_ylabel(f"{metric}, mean over edges")
-    # the legend is in the order of the lines' right ends, where the eye arrives
-    axes.legend(
-        handles=[line for _, line in sorted(drawn, key=lambda each: -each[0])],
-        loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, handlelength=3.2, title="by last score",
-    )  # fmt: skip
+    over = f"{seeds} seeds" if seeds > 1 else f"{edges} edges (one seed)"
+    axes.set_xlabel(f"share of the run; band: 95% interval of the mean over {over}")
+    # the legend follows the right ends of the lines, where the eye arrives
+    axes.legend(handles=sorted(ends, key=ends.__getitem__), title="by last score", handlelength=4, **BESIDE)
     return figure
 
 
 def weight_matrix(
-    weights: pl.DataFrame, method: str, *, clusters: Sequence[int] | None = None, moments: int = 4
+    weights: pl.DataFrame, method: str, *, clusters: Clusters = None, moments: int = 4
 ) -> Figure:
-    """The share that every edge (row) gives every peer (column), from the first mix to the last; first seed."""
+    """Share that every edge (row) gives every peer (column), from its first mix to its last; first seed."""
     check_number("moments", moments, low=1, whole=True)
-    one, seed = _first_seed(weights, method)
-    name = look(method).name
+    one, groups, title = _first_seed(weights, method, clusters)
     if one.is_empty():
-        return _nothing(f"{name} did not mix any models.")
-    n = len(clusters) if clusters is not None else 1 + max(_highest(one, "edge"), _highest(one, "peer"))
+        return _nothing(f"{look(method).name} did not mix any models.")
     moments = min(moments, one["aggregation"].n_unique())
-    first, last = float(one["time"].min()), float(one["time"].max())  # type: ignore[arg-type]
-    times = np.linspace(first, last, moments) if moments > 1 else np.array([last])
-    panels = [_shares_at(one, float(time), n) for time in times]
-    titles = [f"at {time:.0%} of the run" for time in times]
-    titles[-1] = "last mix"
-    if moments > 1:
-        titles[0] = "first mix"
+    span = one["time"].to_numpy()
+    times = np.linspace(span.max(), span.min(), moments)[::-1]  # a single one is the end
+    panels = [_shares_at(one, time, len(groups)) for time in times]
+    titles = ["first mix", *(f"{time:.0%} of the run" for time in times[1:-1]), "last mix"][-moments:]
     columns = int(np.ceil(np.sqrt(moments)))
     rows = -(-moments // columns)
-    figure = _figure(
-        (4.4 * columns + 1, 4.4 * rows + 0.4),
-        f"How much {name} lets every edge take from every peer, at {moments} moments of the run (seed {seed}). "
-        "A row is an edge, a column a peer, the diagonal the edge's own model; each row adds up to 100%. Darker is "
-        "more; grey is a peer that was not asked. Shades follow the square root, to keep small shares visible."
-        + (" Lines part the clusters: good choices are dark squares along the diagonal." if clusters else ""),
-    )
-    norm = PowerNorm(0.5, vmin=0, vmax=max(float(np.nanmax(panel)) for panel in panels))
-    grid = np.atleast_1d(figure.subplots(rows, columns)).ravel()
-    for axes, panel, title in zip(grid, panels, titles, strict=False):
-        image = _draw_matrix(axes, panel, clusters, norm)
-        axes.set_title(title, fontsize=11, pad=18 if clusters is not None else 6)
-    for axes in grid[moments:]:
-        axes.remove()
-    _shades(figure, image, list(grid[:moments]), f"share in the mix ({name})")
+    figure = _figure((4.4 * columns + 1, 4.4 * rows + 0.6), "weight_matrix", title)
+    norm = PowerNorm(0.5, vmin=0, vmax=max(np.nanmax(panel) for panel in panels))
+    grid = [figure.add_subplot(rows, columns, place + 1) for place in range(moments)]
+    images = [_draw_matrix(axes, panel, groups, norm) for axes, panel in zip(grid, panels, strict=True)]
+    for axes, text in zip(grid, titles, strict=True):
+        axes.set_title(text, fontsize=11, pad=18 if len(set(groups)) > 1 else 6)
+    _shades(figure, images[0], grid, "share in the mix")
     return figure
 
 
 def who_fetches_from_whom(
-    fetches: pl.DataFrame, method: str, *, clusters: Sequence[int] | None = None, adversaries: Iterable[int] = ()
+    fetches: pl.DataFrame, method: str, *, clusters: Clusters = None, adversaries: Iterable[int] = ()
 ) -> Figure:
-    """Arrows from a peer to the edge that fetches its model; first seed, whose ``adversaries`` are to be given."""
-    one, seed = _first_seed(fetches.filter(pl.col("peer") != pl.col("edge"), pl.col("count") > 0), method)
-    name = look(method).name
+    """Arrows from a peer to the edge that fetches its model; first seed (``adversaries``: of that seed)."""
+    fetched = fetches.filter(pl.col("peer") != pl.col("edge"), pl.col("count") > 0)
+    one, groups, title = _first_seed(fetched, method, clusters)
     if one.is_empty():
-        return _nothing(f"{name} did not fetch any models.")
-    n = len(clusters) if clusters is not None else 1 + max(_highest(one, "edge"), _highest(one, "peer"))
-    counts = np.zeros((n, n))
-    np.add.at(counts, (one["edge"].to_numpy(), one["peer"].to_numpy()), one["count"].to_numpy())
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    bad = sorted(set(adversaries))
-    what = f"Who fetches models from whom with {name}, over the whole run (seed {seed}). "
-    if n <= MOST_IN_CIRCLE:
-        return _circle(shares, clusters, bad, what)
-    figure = _figure(
-        (8, 7),
-        what + "A row is an edge, a column a peer; the shade is the peer's share of all that the edge fetched, on a "
-        "square-root scale. Grey was never fetched." + (" Triangles mark adversaries." if bad else ""),
-    )
+        return _nothing(f"{look(method).name} did not fetch any models.")
+    shares = np.zeros((len(groups), len(groups)))
+    np.add.at(shares, (one["edge"].to_numpy(), one["peer"].to_numpy()), one["count"].to_numpy())
+    shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1)
+    circle = len(groups) <= MOST_IN_CIRCLE
+    bad = sorted({edge for edge in adversaries if edge < len(groups)})
+    title += f"; adversaries: black {'crosses' if circle else 'triangles'}" if bad else ""
+    figure = _figure((8, 7), "who_fetches_from_whom", title)
     axes = figure.add_subplot()
-    seen = np.where(counts > 0, shares, np.nan)
-    image = _draw_matrix(axes, seen, clusters, PowerNorm(0.5, vmin=0, vmax=float(shares.max())))
-    if bad:
-        at = np.argsort(_order(n, clusters))[bad]
-        axes.plot(at, np.full(len(bad), -0.01), "k^", ms=5, clip_on=False, transform=axes.get_xaxis_transform())
-    _shades(figure, image, [axes], "share of the edge's fetches")
+    if circle:
+        _draw_circle(axes, shares, groups, bad)
+        return figure
+    norm = PowerNorm(0.5, vmin=0, vmax=shares.max())
+    image = _draw_matrix(axes, np.where(shares > 0, shares, np.nan), groups, norm)
+    places, below = np.argsort(np.argsort(groups, kind="stable"))[bad], axes.get_xaxis_transform()
+    axes.plot(places, np.full(len(bad), -0.012), "k^", markersize=5, clip_on=False, transform=below)
+    _shades(figure, image, [axes], "share of what the edge fetched")
     return figure
 
 
 def score_per_edge(summary: Mapping[str, Any]) -> Figure:
-    """One dot per edge and method."""
+    """One dot per edge and method, edges from low to high scores (within their cluster)."""
     methods = in_order(summary["methods"])
-    rows = [[np.nan if s is None else s for s in summary["methods"][m]["per_edge"]] for m in methods]
-    values = np.array(rows, dtype=float)
-    if not np.isfinite(values).any():
+    values = np.array([summary["methods"][name]["per_edge"] for name in methods], dtype=float)  # None is NaN
+    values = np.ma.masked_invalid(values)
+    if not values.count():
         return _nothing("No edge has a score.")
-    n, metric, clusters = values.shape[1], summary["metric"], summary["clusters"]
-    scored = np.isfinite(values)
-    level = np.where(scored, values, 0).sum(axis=0) / np.maximum(scored.sum(axis=0), 1)
-    order = sorted(range(n), key=lambda edge: (clusters[edge] if clusters else 0, level[edge], edge))
-    figure = _figure(
-        (9, 5),
-        f"{metric} of every edge under every method, mean over seeds. Higher is better. Edges stand from low to "
-        f"high mean score{' within their cluster' if clusters else ''}; a vertical line spans an edge's dots, so a "
-        "long one is an edge for which the choice of method matters.",
-    )
-    axes = _axes(figure.add_subplot())
-    sorted_values = values[:, order]
-    has = np.isfinite(sorted_values).any(axis=0)
-    lines = np.flatnonzero(has)
-    axes.vlines(lines, np.nanmin(sorted_values[:, has], 0), np.nanmax(sorted_values[:, has], 0), FAINT, zorder=1)
-    for index, method in enumerate(methods):
-        style = look(method)
-        beside = (index - (len(methods) - 1) / 2) * 0.6 / len(methods)  # side by side, or equal dots hide each other
-        axes.scatter(
-            np.arange(n) + beside, sorted_values[index], s=float(np.clip(900 / n, 8, 42)), marker=style.marker,
-            facecolors="white" if style.hollow else style.colour, edgecolors=style.colour, linewidths=0.8,
-            label=style.name, zorder=3,
-        )  # fmt: skip
-    axes.set_xlim(-0.7, n - 0.3)
+    n, level = values.shape[1], values.mean(axis=0).filled(0)
+    clusters = summary["clusters"] or [0] * n
+    order = sorted(range(n), key=lambda edge: (clusters[edge], level[edge], edge))
+    values = values[:, order]
+    figure, axes = _chart("score_per_edge")
+    axes.vlines(range(n), values.min(axis=0), values.max(axis=0), FAINT, zorder=1)
+    size, apart = float(np.clip(30 / np.sqrt(n), 2.8, 6.5)), min(0.6 / len(methods), 0.016 * n)
+    for index, name in enumerate(methods):
+        beside = (index - (len(methods) - 1) / 2) * apart  # or equal dots would hide each other
+        axes.plot(np.arange(n) + beside, values[index], linestyle="", markersize=size, **look(name).marks())
+    axes.set(xlim=(-0.7, n - 0.3), xlabel="edge", ylabel=summary["metric"])
     axes.grid(visible=False, axis="x")
-    if n <= MOST_NUMBERED:
-        axes.set_xticks(range(n), [str(edge) for edge in order])
-    else:
-        axes.set_xticks([])
-    axes.set_xlabel("edge")
-    axes.set_ylabel(metric)
-    _part_clusters(axes, [clusters[edge] for edge in order] if clusters else None, both=False)
-    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+    axes.set_xticks(*_numbers(order))
+    _part_clusters(axes, sorted(clusters), rows=False)
+    axes.legend(**BESIDE)
     return figure
 
 
-def png(figure: Figure) -> bytes:
-    """A figure as a PNG file's bytes."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=160, bbox_inches="tight", facecolor="white")
-    return buffer.getvalue()
-
-
-def save(figure: Figure, path: str | Path) -> None:
+def save(figure: Figure, path: str | Path | BinaryIO) -> None:
     """Write a figure as a PNG file."""
-    Path(path).write_bytes(png(figure))
+    figure.savefig(path, format="png", dpi=160, bbox_inches="tight", facecolor="white")
 
 
-def _figure(size: tuple[float, float], text: str) -> Figure:
+def _figure(size: tuple[float, float], label: str, title: str = "") -> Figure:
     figure = Figure(figsize=size, layout="constrained")
-    figure.set_label(text)
+    figure.set_label(label)
+    figure.suptitle(title, fontsize=12)
     return figure
 
 
-def _nothing(text: str) -> Figure:
-    figure = _figure((6, 1.2), text)
-    figure.text(0.5, 0.5, text, ha="center", va="center", color=INK)
-    return figure
+def _nothing(why: str) -> Figure:
+    return _figure((6, 0.6), why, why)
 
 
-def _axes(axes: Axes) -> Axes:
+def _chart(label: str) -> tuple[Figure, Axes]:
+    figure = _figure((9, 5), label)
+    axes = figure.add_subplot(axisbelow=True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color=FAINT, linewidth=0.6)
-    axes.set_axisbelow(True)
-    return axes
+    return figure, axes
 
 
-def _half_width(std: Floats, count: NDArray[Any]) -> Floats:
-    """Half of the 95% interval of a mean: Student's quantile from a table, past it from its expansion."""
-    free = np.maximum(count.astype(float) - 1, 1)
-    table = np.array(STUDENT)[np.minimum(free, len(STUDENT)).astype(int) - 1]
-    quantile = np.where(free <= len(STUDENT), table, 1.96 + 2.372 / free + 2.82 / free**2)
+def _half_width(std: Floats, count: Floats) -> Floats:
+    """Half of a mean's 95% interval, NaN for one value."""
+    # between those of the table, quantiles are all but linear in 1 / degrees of freedom
+    quantile = np.interp(1 / np.maximum(count - 1, 1), [0, *(1 / np.arange(10, 0, -1))], STUDENT)
     return np.where(count > 1, quantile * std / np.sqrt(count), np.nan)
 
 
-def _first_seed(table: pl.DataFrame, method: str) -> tuple[pl.DataFrame, Any]:
-    one = table.filter(pl.col("method") == method)
-    seed = one["seed"].min()
-    return one.filter(pl.col("seed") == seed), seed
-
-
-def _highest(table: pl.DataFrame, column: str) -> int:
-    return int(table[column].max())  # type: ignore[arg-type]
+def _first_seed(table: pl.DataFrame, method: str, clusters: Clusters) -> tuple[pl.DataFrame, list[int], str]:
+    """A method's rows of its first seed, the cluster of every edge (one for all if unknown), and a title."""
+    one = table.filter(pl.col("method") == method).filter(pl.col("seed") == pl.col("seed").min())
+    n = 1 + (one.select(pl.max_horizontal("edge", "peer").max()).item() or 0)
+    return one, list(clusters or [0] * n), f"{look(method).name}, seed {one['seed'].min()!r}"
 
 
 def _shares_at(weights: pl.DataFrame, time: float, n: int) -> Floats:
-    """Every edge's latest mix at a time, or its first if that is still to come; NaN for peers not in it."""
-    first = weights.group_by("edge").agg(pl.col("aggregation").min().alias("first"))
-    latest = weights.filter(pl.col("time") <= time).group_by("edge").agg(pl.col("aggregation").max())
-    chosen = first.join(latest, on="edge", how="left").select(
-        "edge", pl.coalesce("aggregation", "first").alias("aggregation")
-    )
+    """Every edge's latest mix at a time, its first if that is still to come; NaN for peers not in it."""
+    reached = pl.col("aggregation").filter(pl.col("time") <= time).max()
+    chosen = weights.group_by("edge").agg(pl.coalesce(reached, pl.col("aggregation").min()))
     rows = weights.join(chosen, on=["edge", "aggregation"])
     matrix = np.full((n, n), np.nan)
     matrix[rows["edge"].to_numpy(), rows["peer"].to_numpy()] = rows["share"].to_numpy()
     return matrix
 
 
-def _order(n: int, clusters: Sequence[int] | None) -> list[int]:
-    return sorted(range(n), key=lambda edge: (clusters[edge], edge)) if clusters is not None else list(range(n))
+def _numbers(order: Iterable[int]) -> tuple[Sequence[int], list[str]]:
+    numbers = [str(edge) for edge in order]
+    return (range(len(numbers)), numbers) if len(numbers) <= MOST_NUMBERED else ([], [])
 
 
-def _draw_matrix(axes: Axes, matrix: Floats, clusters: Sequence[int] | None, norm: PowerNorm) -> AxesImage:
-    n = len(matrix)
-    order = _order(n, clusters)
-    shades = colormaps[SHADES].with_extremes(bad=EMPTY)
-    image = axes.imshow(
-        np.ma.masked_invalid(matrix[np.ix_(order, order)]), cmap=shades, norm=norm, interpolation="nearest"
-    )
-    ticks = range(n) if n <= MOST_NUMBERED else []
-    size = 8 if n <= 16 else 6
-    axes.set_xticks(ticks, [str(order[each]) for each in ticks], fontsize=size)
-    axes.set_yticks(ticks, [str(order[each]) for each in ticks], fontsize=size)
-    axes.set_xlabel("peer")
-    axes.set_ylabel("edge")
-    axes.spines[:].set_color(FAINT)
-    axes.tick_params(length=0)
-    _part_clusters(axes, [clusters[edge] for edge in order] if clusters is not None else None, both=True)
+def _draw_matrix(axes: Axes, matrix: Floats, groups: Sequence[int], norm: PowerNorm) -> AxesImage:
+    order = np.argsort(groups, kind="stable")
+    cells = np.ma.masked_invalid(matrix[np.ix_(order, order)])
+    image = axes.imshow(cells, colormaps["YlGnBu"].with_extremes(bad=EMPTY), norm, interpolation="nearest")
+    axes.set_xticks(*_numbers(order))
+    axes.set_yticks(*_numbers(order))
+    axes.set(xlabel="peer", ylabel="edge")
+    axes.tick_params(length=0, labelsize=8 if len(order) <= 16 else 6)
+    _part_clusters(axes, sorted(groups), rows=True)
     return image
 
 
-def _part_clusters(axes: Axes, groups: Sequence[int] | None, *, both: bool) -> None:
-    """Separators between runs of equal groups along x (and y), and each group's name above."""
-    if groups is None:
-        return
-    starts = [place for place, group in enumerate(groups) if place == 0 or group != groups[place - 1]]
-    ends = [*starts[1:], len(groups)]
-    for start in starts[1:]:
-        axes.axvline(start - 0.5, color=INK, linewidth=0.7)
-        if both:
-            axes.axhline(start - 0.5, color=INK, linewidth=0.7)
-    for start, end in zip(starts, ends, strict=True):
-        text = f"cluster {groups[start]}" if len(starts) <= 5 else str(groups[start])
-        if len(starts) <= 24:
-            axes.text(
-                (start + end - 1) / 2, 1.01, text, transform=axes.get_xaxis_transform(), ha="center", va="bottom",
-                fontsize=8, color=INK,
-            )  # fmt: skip
+def _part_clusters(axes: Axes, groups: Sequence[int], *, rows: bool) -> None:
+    """Thin lines between clusters that stand one after another, and their names above."""
+    names, starts, sizes = np.unique(groups, return_index=True, return_counts=True)
+    for name, start, size in zip(names, starts, sizes, strict=True):
+        for line in (axes.axvline, axes.axhline)[: 1 + rows] if start else ():
+            line(start - 0.5, color=INK, linewidth=0.7)
+        if 1 < len(names) <= 24:  # more would run into each other
+            at, text = start + (size - 1) / 2, f"cluster {name}" if len(names) <= 5 else str(name)
+            axes.annotate(text, (at, 1.015), xycoords=("data", "axes fraction"), ha="center", fontsize=8)
 
 
 def _shades(figure: Figure, image: AxesImage, axes: list[Axes], label: str) -> None:
-    bar = figure.colorbar(image, ax=axes, shrink=0.7, label=label, format=PercentFormatter(1, decimals=None))
-    bar.locator = MaxNLocator(5)
-    bar.update_ticks()
+    percent = FuncFormatter(lambda share, _: f"{100 * share:.3g}%")
+    figure.colorbar(image, ax=axes, shrink=0.7, label=label, format=percent, ticks=MaxNLocator(5))
 
 
-def _circle(shares: Floats, clusters: Sequence[int] | None, bad: Sequence[int], what: str) -> Figure:
-    n = len(shares)
-    groups = sorted(set(clusters)) if clusters is not None else []
-    least = min(0.02, 0.5 / max(n - 1, 1))  # stray fetches would hide the habits; an equal split is always drawn
-    figure = _figure(
-        (7.5, 7),
-        what + "An arrow runs from a peer to the edge that fetches its model; the wider, the larger the peer's share "
-        f"of all that the edge fetched. Shares under {least:.1%} are left out."
-        + (" An arrow has the colour of the peer's cluster." if groups else "")
-        + (" Crosses are adversaries; what is fetched from them is black." if bad else ""),
-    )
-    axes = figure.add_subplot(aspect="equal")
+def _draw_circle(axes: Axes, shares: Floats, groups: Sequence[int], bad: Sequence[int]) -> None:
+    n, place = len(groups), np.argsort(np.argsort(groups, kind="stable"))
+    names, group = np.unique(groups, return_inverse=True)
+    gaps = len(names) if len(names) > 1 else 0  # an empty place after every cluster shows where it ends
+    angle = np.pi / 2 - 2 * np.pi * (place + group) / (n + gaps)
+    at = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    colours = to_rgba_array([GROUPS[each % len(GROUPS)] for each in group])
+    half = 1.28 if gaps else 1.2
+    axes.set(aspect="equal", xlim=(-1.1 * half, 1.1 * half), ylim=(-half, half))
     axes.axis("off")
-    order = _order(n, clusters)
-    # an empty place after every cluster shows where it ends
-    gap = 1 if len(groups) > 1 else 0
-    slots = [k + gap * groups.index(clusters[edge]) if clusters is not None else k for k, edge in enumerate(order)]
-    angle = np.empty(n)
-    angle[order] = np.pi / 2 - 2 * np.pi * np.array(slots) / (n + gap * len(groups))
-    x, y = np.cos(angle), np.sin(angle)
-    colours = [GROUPS[groups.index(c) % len(GROUPS)] for c in clusters] if clusters is not None else [GROUPS[5]] * n
-    dot = float(np.clip(2600 / n, 60, 320))
-    radius = np.sqrt(dot) / 2
-    for edge, peer in sorted(zip(*np.nonzero(shares >= least), strict=True), key=lambda pair: shares[pair]):
-        share = shares[edge, peer]
-        axes.add_patch(
-            FancyArrowPatch(
-                (x[peer], y[peer]), (x[edge], y[edge]), connectionstyle="arc3,rad=0.18", arrowstyle="-|>",
-                mutation_scale=6 + 10 * share, linewidth=0.4 + 5 * share, alpha=0.3 + 0.6 * min(1.0, 2 * share),
-                color="black" if peer in bad else colours[peer], shrinkA=radius, shrinkB=radius + 1, zorder=1,
-            )
-        )  # fmt: skip
-    for edge in range(n):
-        axes.scatter(
-            x[edge], y[edge], s=dot, marker="X" if edge in bad else "o", color=colours[edge], zorder=2,
-            edgecolors="black" if edge in bad else "white", linewidths=1.5,
-        )  # fmt: skip
-        axes.text(1.1 * x[edge], 1.1 * y[edge], str(edge), ha="center", va="center", fontsize=9, color=INK)
-    for place, group in enumerate(groups):
-        axes.scatter([], [], s=60, color=GROUPS[place % len(GROUPS)], label=f"cluster {group}")
-    if bad:
-        axes.scatter([], [], s=60, color="white", edgecolors="black", marker="X", label="adversary")
-    if bad or groups:
-        axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
-    axes.set(xlim=(-1.2, 1.2), ylim=(-1.2, 1.2))
-    return figure
+    dot = float(np.clip(50 / np.sqrt(n), 8, 18))  # points, of which the height of 7 inches has 504
+    radius = dot / 2 * (2 * half / 504) + 0.01
+    # stray fetches would hide the habits, but an equal split among all is always drawn
+    edge, peer = np.nonzero(shares >= min(0.02, 0.5 / max(n - 1, 1)))
+    share, start, end = shares[edge, peer][:, None], at[peer], at[edge]
+    # towards the middle, where there is room, and to one side, so that the way back is another line
+    bend = 0.33 * (start + end) + 0.12 * (end - start)[:, ::-1] * (-1, 1)
+    reach = np.linalg.norm(end - bend, axis=1, keepdims=True)
+    into, head = (end - bend) / reach, 0.025 + 0.06 * share
+    first, last = radius / 2 / reach, 1 - (radius + head) / 2 / reach
+    t = (first + (last - first) * np.linspace(0, 1, 24))[:, :, None]
+    curves = (1 - t) ** 2 * start[:, None] + 2 * t * (1 - t) * bend[:, None] + t**2 * end[:, None]
+    tip, back, side = end - into * radius, end - into * (radius + head), into[:, ::-1] * (-0.4, 0.4) * head
+    paint = np.where(np.isin(peer, bad)[:, None], to_rgba_array("black"), colours[peer])
+    paint[:, 3:] = 0.15 + 0.75 * np.minimum(1, 4 * share)
+    axes.add_collection(LineCollection(list(curves), colors=paint, linewidths=0.4 + 6 * share[:, 0]))
+    axes.add_collection(PolyCollection(list(np.stack([tip, back + side, back - side], 1)), facecolors=paint))
+    for each, (x, y) in enumerate(at):
+        marker, rim = ("X", "black") if each in bad else ("o", "white")
+        axes.plot(x, y, marker, color=colours[each], markeredgecolor=rim, markersize=dot, markeredgewidth=1.5)
+        axes.text(1.1 * x, 1.1 * y, str(each), ha="center", va="center", fontsize=9, color=INK)
+    for index in range(gaps):
+        x, y = 1.29 * np.cos(angle[group == index].mean()), 1.22 * np.sin(angle[group == index].mean())
+        axes.text(x, y, f"cluster {names[index]}", ha="center", va="center", color=INK)

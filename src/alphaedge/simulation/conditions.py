@@ -3,18 +3,15 @@
 Each is drawn from the run's seed alone, so that every method of an experiment meets the same misfortunes.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import final
+from collections.abc import Iterable
 
+import msgspec
 import numpy as np
 
 from alphaedge.errors import InvalidValue, check_number
 
 
-@final
-@dataclass(frozen=True)
-class Conditions:
+class Conditions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All of these compose.
 
     delay: feedback arrives this many batches later; the step at t uses batch t - delay.
@@ -36,9 +33,9 @@ class Conditions:
     down_edges_fetch: bool = True
     adversaries: float = 0.0
     label_noise: float = 0.0
-    noisy_edges: Sequence[int] = (0,)
-    joins: Mapping[int, float] = field(default_factory=dict)
-    leaves: Mapping[int, float] = field(default_factory=dict)
+    noisy_edges: tuple[int, ...] = (0,)
+    joins: dict[int, float] = {}
+    leaves: dict[int, float] = {}
     bootstrap: bool = True
 
     def __post_init__(self) -> None:
@@ -57,7 +54,7 @@ class Conditions:
 
     def check_edges(self, edges: int) -> None:
         """Refuse edges that the data set does not have."""
-        named = {
+        named: dict[str, Iterable[int]] = {
             "noisy_edges": self.noisy_edges if self.label_noise else (),
             "joins": self.joins,
             "leaves": self.leaves,

@@ -1,0 +1,5 @@
+"""``python -m alphaedge``."""
+
+from alphaedge.cli import app
+
+app()

@@ -1,0 +1,19 @@
+"""The command line: one file per command."""
+
+import typer
+
+from alphaedge.cli.simulate import EXAMPLES, simulate
+
+app = typer.Typer(
+    name="alphaedge",
+    help="Online learning on edge servers that learn from each other, with no central server.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_show_locals=False,
+)
+app.command(epilog=EXAMPLES)(simulate)
+
+
+@app.callback()
+def main() -> None:
+    """Online learning on edge servers that learn from each other, with no central server."""

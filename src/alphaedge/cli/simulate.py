@@ -1,0 +1,211 @@
+"""``alphaedge simulate``: run a fleet under several methods and look at what comes of it."""
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from alphaedge.core.methods import METHODS
+from alphaedge.errors import AlphaEdgeError
+from alphaedge.simulation import config
+from alphaedge.simulation.record import Progress as Report
+from alphaedge.simulation.results import Results, writable
+from alphaedge.simulation.simulate import simulate as run
+
+EXAMPLES = """[bold]Examples[/]
+
+alphaedge simulate
+
+alphaedge simulate --methods alphaedge,noagg --seeds 5 --out results/first
+
+alphaedge simulate --adversaries 0.25 --drop 0.25 --delay 5
+
+alphaedge simulate --config results/first/config.toml --json again.json
+"""
+
+_WORLD, _METHOD = "What the world does", "How edges learn from each other"
+
+
+def _option(text: str, *names: str, panel: str | None = None, metavar: str | None = None) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=panel, metavar=metavar, show_default=False)
+
+
+def simulate(
+    data: Annotated[str | None, _option("Data set: " + ", ".join(config.DATA) + ". Default: synthetic.")] = None,
+    methods: Annotated[
+        str | None, _option("Methods, comma-separated, of " + ", ".join(METHODS) + ".", metavar="NAME,...")
+    ] = None,
+    seeds: Annotated[int | None, _option("How many seeds (runs) of each method. Default: 1.")] = None,
+    edges: Annotated[int | None, _option("Edges of the synthetic store. Default: 24.")] = None,
+    events: Annotated[int | None, _option("Events per edge of the synthetic store. Default: 20000.")] = None,
+    batch_size: Annotated[int | None, _option("Events per batch. Default: 50.")] = None,
+    rate: Annotated[float | None, _option("Rate of the model's Adam. Default: 0.005.")] = None,
+    clock: Annotated[str | None, _option("event-time or batch-index (lock-step). Default: event-time.")] = None,
+    executor: Annotated[str | None, _option("stacked, or one-at-a-time for debugging. Default: stacked.")] = None,
+    aggregate_every: Annotated[int | None, _option("E: batches per aggregation. Default: 20.", panel=_METHOD)] = None,
+    peers: Annotated[int | None, _option("K: peers of an edge. Default: 5.", panel=_METHOD)] = None,
+    replace: Annotated[int | None, _option("K': peers replaced at a selection. Default: 1.", panel=_METHOD)] = None,
+    select_every: Annotated[int | None, _option("m: aggregations per selection. Default: 1.", panel=_METHOD)] = None,
+    weight_rate: Annotated[float | None, _option("Rate at which weights are learned.", panel=_METHOD)] = None,
+    home: Annotated[
+        bool | None,
+        typer.Option(
+            "--home/--no-home",
+            help="Keep a never-mixed twin that predicts where it is better (learned methods).",
+            rich_help_panel=_METHOD,
+            show_default=False,
+        ),
+    ] = None,
+    delay: Annotated[int | None, _option("Feedback arrives this many batches later. Default: 0.", panel=_WORLD)] = None,
+    staleness: Annotated[int | None, _option("Fetched models are this many periods old. Default: 0.", panel=_WORLD)] = None,
+    drop: Annotated[float | None, _option("Share of time an edge is unreachable. Default: 0.", "--drop", panel=_WORLD, metavar="SHARE")] = None,
+    adversaries: Annotated[float | None, _option("Share of edges that learn flipped labels. Default: 0.", panel=_WORLD, metavar="SHARE")] = None,
+    label_noise: Annotated[float | None, _option("Share of edge 0's labels that are flipped. Default: 0.", panel=_WORLD, metavar="SHARE")] = None,
+    config_file: Annotated[Path | None, _option("Settings as TOML; options given here win.", "--config", metavar="FILE")] = None,
+    out: Annotated[Path | None, _option("Results folder: summary, tables, figures, report.html.", metavar="DIR")] = None,
+    json: Annotated[Path | None, _option("Write the summary here ('-': print it, nothing else).", metavar="FILE")] = None,
+    jobs: Annotated[int | None, _option("Processes. Default: one per core.")] = None,
+) -> None:
+    """Simulate a fleet of edges under several methods: AlphaEdge and its rivals."""
+    silent = str(json) == "-"
+    console = Console(stderr=silent)
+    chosen = {
+        "data": data,
+        "methods": [m.strip() for m in methods.split(",") if m.strip()] if methods is not None else None,
+        "seeds": seeds,
+        "batch_size": batch_size,
+        "rate": rate,
+        "clock": clock,
+        "executor": executor,
+        "store": {"edges": edges, "events": events},
+        "method": {
+            "aggregate_every": aggregate_every,
+            "peers": peers,
+            "replace": replace,
+            "select_every": select_every,
+            "weight_rate": weight_rate,
+            "home": home,
+        },
+        "conditions": {
+            "delay": delay,
+            "staleness": staleness,
+            "drop": drop,
+            "adversaries": adversaries,
+            "label_noise": label_noise,
+        },
+    }
+    overrides = _given(chosen)
+    try:
+        settings = config.load(config_file, overrides) if config_file else config.build(overrides)
+        if out is not None:
+            writable(out)
+        if json is not None and not silent:
+            writable(json.parent)
+        results = _watched(settings, jobs or os.cpu_count() or 1, console)
+        if out is not None:
+            results.save(out)
+    except AlphaEdgeError as error:
+        console.print(f"[bold red]error[/] {error}", highlight=False)
+        raise typer.Exit(2) from None
+    summary = results.summary()
+    if json is not None:
+        text = msgspec.json.format(msgspec.json.encode(summary), indent=2)
+        if silent:
+            sys.stdout.write(text.decode() + "\n")
+        else:
+            json.write_bytes(text)
+    if not silent:
+        console.print(_table(summary))
+    for message in summary["messages"]:
+        console.print(f"[yellow]note[/] {message}", highlight=False)
+    if out is not None:
+        console.print(f"Results in {out} (open {out / 'report.html'})", highlight=False)
+    if results.interrupted:
+        raise typer.Exit(130)
+
+
+def _given(chosen: dict[str, Any]) -> dict[str, Any]:
+    """Only what was given on the command line."""
+    found: dict[str, Any] = {}
+    for key, value in chosen.items():
+        inner = _given(value) if isinstance(value, dict) else value
+        if inner is not None and inner != {}:
+            found[key] = inner
+    return found
+
+
+def _watched(settings: config.Settings, jobs: int, console: Console) -> Results:
+    """Run with a live bar: batches done, score so far, time left."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f} edge-batches"),
+        TextColumn("{task.fields[score]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(elapsed_when_finished=False),
+        console=console,
+    )
+    seen: dict[str, Report] = {}
+    lines: dict[str, Any] = {}
+    runs = len(settings.methods) * settings.seeds
+    started = time.perf_counter()
+    with bar:
+        whole = bar.add_task(f"{settings.store.edges} edges, {runs} runs", total=1, score="")
+
+        def watch(name: str, report: Report) -> None:
+            if not name:  # the whole, before anything has started
+                bar.update(whole, total=report.total)
+                return
+            if name not in lines:
+                lines[name] = bar.add_task(f"  {name.partition('/')[0]}", total=report.total, score="")
+            seen[name] = report
+            score = f"score {report.score:.4f}" if report.score is not None else ""
+            bar.update(lines[name], completed=report.batches, score=score, visible=report.batches < report.total)
+            bar.update(whole, completed=sum(r.batches for r in seen.values()))
+
+        results = run(settings, jobs=jobs, watch=watch)
+        done = sum(r.batches for r in seen.values())
+        bar.update(whole, total=done, completed=done)
+    if results.interrupted:
+        console.print("[yellow]Interrupted[/]: what was finished is kept.")
+    console.print(f"{time.perf_counter() - started:.1f} s", style="dim")
+    return results
+
+
+def _table(summary: dict[str, Any]) -> Table:
+    table = Table(title=f"{summary['metric']} on {summary['data']}, {summary['edges']} edges", title_justify="left")
+    for column in ("method", summary["metric"], "pooled", "loss", "fetched", "of full", "edge-batches/s"):
+        table.add_column(column, justify="left" if column == "method" else "right")
+    rows = summary["methods"]
+    best = max((r["mean"] for r in rows.values() if r["mean"] is not None), default=None)
+    for name, row in sorted(rows.items(), key=lambda r: -(r[1]["mean"] or 0)):
+        interval = f" ± {row['ci95']:.4f}" if row["ci95"] is not None else ""
+        mean = "-" if row["mean"] is None else f"{row['mean']:.4f}{interval}"
+        full, changed = row["bytes"]["full"], row["bytes"]["changed"]
+        table.add_row(
+            name,
+            f"[bold]{mean}[/]" if row["mean"] == best else mean,
+            "-" if row["pooled"] is None else f"{row['pooled']:.4f}",
+            "-" if row["loss"] is None else f"{row['loss']:.4f}",
+            _size(changed) if full else "-",
+            f"{changed / full:.0%}" if full else "-",
+            f"{row['edge_batches_per_second']:,.0f}",
+        )
+    return table
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+

@@ -1,0 +1,171 @@
+"""The settings of a simulation: what a configuration file holds and what the command line overrides."""
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import msgspec
+import tomli_w
+
+from alphaedge.core.aggregation import Learned
+from alphaedge.core.home import Home
+from alphaedge.core.methods import METHODS, Method, method
+from alphaedge.core.selection import Fixed, Greedy, Random
+from alphaedge.data.synthetic import Store
+from alphaedge.errors import InvalidValue, check_choice, check_number
+from alphaedge.simulation.batches import Clock
+from alphaedge.simulation.conditions import Conditions
+
+DATA = ("synthetic",)
+
+
+class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Overrides for the methods; what is None stays as each method has it.
+
+    ``aggregate_every`` (E), ``peers`` (K), ``replace`` (K') and ``select_every`` (m) apply to every method that has
+    them; the rest to the learned methods only, and never to those named ``-paper``, which are literal readings.
+    """
+
+    aggregate_every: int | None = None
+    peers: int | None = None
+    replace: int | None = None
+    select_every: int | None = None
+    weight_rate: float | None = None
+    weight_steps: int | None = None
+    newcomer: float | None = None
+    remember: bool | None = None
+    gather: int | None = None
+    train_on_aggregation: bool | None = None
+    adopt_rows: bool | None = None
+    home: bool | None = None
+
+    def apply(self, name: str) -> Method:
+        """The method of that name with these overrides."""
+        chosen = method(name)
+        selection = chosen.selection
+        if isinstance(selection, Greedy):
+            selection = _replace(selection, peers=self.peers, replace=self.replace, every=self.select_every)
+        elif isinstance(selection, Random):
+            selection = _replace(selection, peers=self.peers, every=self.select_every)
+        elif isinstance(selection, Fixed):
+            selection = _replace(selection, peers=self.peers)
+        rule = chosen.aggregation
+        changes: dict[str, Any] = {}
+        if isinstance(rule, Learned) and not name.endswith("-paper"):
+            rule = _replace(
+                rule,
+                rate=self.weight_rate,
+                steps=self.weight_steps,
+                newcomer=self.newcomer,
+                remember=self.remember,
+                batches=self.gather,
+            )
+            changes = {"train_on_aggregation": self.train_on_aggregation, "adopt_rows": self.adopt_rows}
+            if self.home is not None:
+                chosen = replace(chosen, home=(chosen.home or Home()) if self.home else None)
+        if self.aggregate_every is not None:
+            check_number("aggregate_every", self.aggregate_every, low=1, whole=True)
+        return _replace(chosen, selection=selection, aggregation=rule, aggregate_every=self.aggregate_every, **changes)
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One simulation: data, methods, seeds, and the world they meet.
+
+    seeds: how many runs of each method; run s uses seed s for the model's start, the data and all that is drawn.
+    rate: rate of the model's Adam. rows: ``"lazy"`` or ``"dense"`` Adam for id rows (core.optimizer).
+    clock: ``"event-time"`` or ``"batch-index"`` (simulation.timeline).
+    initial: whether all edges start from one ``"shared"`` model or from ``"different"`` ones.
+    executor: ``"stacked"`` steps all edges in one call; ``"one-at-a-time"`` is slow, for debugging, and agrees.
+    """
+
+    data: str = "synthetic"
+    methods: tuple[str, ...] = ("alphaedge", "fedweight", "uniweight", "randps", "nops", "noagg", "alphaedge-paper")
+    seeds: int = 1
+    batch_size: int = 50
+    rate: float = 0.005
+    local_steps: int = 1
+    rows: Literal["lazy", "dense"] = "lazy"
+    clock: Clock = "event-time"
+    initial: Literal["shared", "different"] = "shared"
+    executor: Literal["stacked", "one-at-a-time"] = "stacked"
+    store: Store = Store()
+    method: MethodSettings = MethodSettings()
+    conditions: Conditions = Conditions()
+
+    def __post_init__(self) -> None:
+        check_choice("data", self.data, DATA)
+        if not self.methods:
+            raise InvalidValue("methods", [], "at least one of " + ", ".join(METHODS))
+        for name in self.methods:
+            check_choice("methods", name, METHODS)
+        if len(set(self.methods)) < len(self.methods):
+            raise InvalidValue("methods", list(self.methods), "each method once")
+        check_number("seeds", self.seeds, low=1, whole=True)
+        check_number("batch_size", self.batch_size, low=1, whole=True)
+        check_number("rate", self.rate, above=0)
+        check_number("local_steps", self.local_steps, low=1, whole=True)
+        check_choice("clock", self.clock, get_args(Clock))
+        for name in self.methods:
+            self.method.apply(name)
+
+    def toml(self) -> str:
+        """The settings as a configuration file that gives this simulation again."""
+        return tomli_w.dumps(_without_none(msgspec.to_builtins(self, str_keys=True)))
+
+
+def load(path: Path, overrides: dict[str, Any] | None = None) -> Settings:
+    """Read a configuration file; ``overrides`` (nested like the file) win."""
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidValue("config", str(path), f"a readable file ({error.strerror})") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidValue("config", str(path), f"a TOML file ({error})") from error
+    return build(_merge(raw, overrides or {}))
+
+
+def build(raw: dict[str, Any]) -> Settings:
+    """Settings from nested plain values, as a file or the command line gives them."""
+    _check_keys(raw, Settings, "")
+    try:
+        return msgspec.convert(raw, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        if isinstance(error.__cause__, InvalidValue):
+            raise error.__cause__ from None
+        what, _, where = str(error).partition(" - at ")
+        raise InvalidValue(where.strip("`$.") or "config", _lookup(raw, where.strip("`$.")), what) from None
+
+
+def _check_keys(raw: dict[str, Any], kind: type[msgspec.Struct], prefix: str) -> None:
+    known = {f.name: f.type for f in msgspec.structs.fields(kind)}
+    for key, value in raw.items():
+        if key not in known:
+            raise InvalidValue(f"config key {prefix}{key}", value, "one of " + ", ".join(known))
+        inner = known[key]
+        if isinstance(inner, type) and issubclass(inner, msgspec.Struct) and isinstance(value, dict):
+            _check_keys(value, inner, f"{prefix}{key}.")
+
+
+def _lookup(raw: Any, path: str) -> Any:
+    for key in filter(None, path.split(".")):
+        raw = raw.get(key) if isinstance(raw, dict) else raw
+    return raw
+
+
+def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        inner = merged.get(key)
+        merged[key] = _merge(inner, value) if isinstance(value, dict) and isinstance(inner, dict) else value
+    return merged
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_none(v) for k, v in value.items() if v is not None}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _replace(record: Any, **changes: Any) -> Any:
+    return replace(record, **{k: v for k, v in changes.items() if v is not None})

@@ -1,0 +1,319 @@
+"""The results of a simulation: a summary, tidy tables, pictures and a folder that holds them all."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import msgspec
+import polars as pl
+import torch
+
+from alphaedge import metrics
+from alphaedge.data.stream import Dataset
+from alphaedge.errors import InvalidValue
+from alphaedge.simulation.batches import Batches, Inputs
+from alphaedge.simulation.config import Settings
+from alphaedge.simulation.record import Record
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from alphaedge.simulation.engine import Engine
+
+
+@final
+@dataclass(frozen=True)
+class Outcome:
+    """One method under one seed."""
+
+    method: str
+    seed: int
+    scores: pl.DataFrame  # method, seed, edge, batch, time, score
+    weights: pl.DataFrame  # method, seed, edge, aggregation, time, peer, share
+    fetches: pl.DataFrame  # method, seed, edge, peer, count, bytes
+    per_edge: list[float | None]
+    pooled: list[float | None]
+    losses: list[float | None]
+    honest: list[bool]
+    bytes: tuple[int, int, int]
+    beyond_start: int
+    edge_batches: int
+    seconds: float
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        seed: int,
+        run: int,
+        record: Record,
+        engine: "Engine",
+        data: Dataset,
+        inputs: Inputs,
+        batches: Batches,
+        seconds: float,
+    ) -> "Outcome":
+        """Cut one run out of the record of a stack."""
+        n, first = len(inputs.count), run * len(inputs.count)
+        timeline = engine.timelines[run]
+        hostile = engine.conditions.draw_adversaries(n, seed)
+        frames, per_edge, pooled, losses, done_batches = [], [], [], [], 0
+        for local in range(n):
+            edge, count = first + local, inputs.count[local]
+            place = slice(int(batches.at_label[edge]), int(batches.at_label[edge]) + count)
+            done = record.done[place]
+            number = done.nonzero().flatten()
+            score = record.scores[place][done]
+            frames.append(
+                pl.DataFrame(
+                    {
+                        "method": [name] * len(number),
+                        "seed": [seed] * len(number),
+                        "edge": [local] * len(number),
+                        "batch": number.numpy(),
+                        "time": timeline.moments[local][done].numpy(),
+                        "score": score.numpy(),
+                    },
+                    schema=SCORES,
+                ).with_columns(pl.col("score").fill_nan(None))
+            )
+            predictions, labels = record.predictions[place][done], batches.scored[place][done]
+            per_edge.append(_number(score.nanmean()))
+            pooled.append(_number(metrics.SCORES[data.metric](predictions.view(1, -1), labels.view(1, -1))[0]))
+            losses.append(_loss(data.task, predictions, labels))
+            done_batches += len(number)
+        return cls(
+            method=name,
+            seed=seed,
+            scores=pl.concat(frames),
+            weights=pl.DataFrame(
+                [
+                    (name, seed, e, mix.aggregation, mix.moment, peer, share)
+                    for e in range(n)
+                    for mix in record.mixes[first + e]
+                    for peer, share in [(e, mix.own), *mix.peers.items()]
+                ],
+                schema=WEIGHTS,
+                orient="row",
+            ),
+            fetches=pl.DataFrame(
+                [
+                    (name, seed, e, peer, link.count, link.bytes)
+                    for e in range(n)
+                    for peer, link in record.fetches[first + e].items()
+                ],
+                schema=FETCHES,
+                orient="row",
+            ),
+            per_edge=per_edge,
+            pooled=pooled,
+            losses=losses,
+            honest=[e not in hostile for e in range(n)],
+            bytes=_three(record.bytes[first : first + n].sum(0).tolist()),
+            beyond_start=sum(record.beyond_start[first : first + n]),
+            edge_batches=done_batches,
+            seconds=seconds,
+        )
+
+    def mean(self, values: list[float | None]) -> float | None:
+        """Mean over the honest edges."""
+        return metrics.mean([v for v, honest in zip(values, self.honest, strict=True) if honest and v is not None])
+
+
+SCORES = {"method": pl.String, "seed": pl.Int64, "edge": pl.Int64, "batch": pl.Int64, "time": pl.Float64, "score": pl.Float64}
+WEIGHTS = {
+    "method": pl.String,
+    "seed": pl.Int64,
+    "edge": pl.Int64,
+    "aggregation": pl.Int64,
+    "time": pl.Float64,
+    "peer": pl.Int64,
+    "share": pl.Float64,
+}
+FETCHES = {"method": pl.String, "seed": pl.Int64, "edge": pl.Int64, "peer": pl.Int64, "count": pl.Int64, "bytes": pl.Int64}
+
+
+@final
+class Results:
+    """What ``simulate`` returns. Grows while methods finish; ``interrupted`` says that some did not."""
+
+    def __init__(self, settings: Settings, methods: list[str], data: Dataset, messages: list[str]) -> None:
+        self.settings = settings
+        self.methods = methods
+        self.data_name, self.task, self.metric = data.name, data.task, data.metric
+        self.edges, self.clusters = len(data.streams), data.clusters
+        self.messages = messages
+        self.interrupted = False
+        self._outcomes: dict[tuple[str, int], Outcome] = {}
+
+    def add(self, outcomes: list[Outcome], messages: list[str]) -> None:
+        """Take in finished runs."""
+        for outcome in outcomes:
+            self._outcomes[outcome.method, outcome.seed] = outcome
+        self.messages += messages
+
+    def outcomes(self, method: str | None = None) -> list[Outcome]:
+        """Finished runs in the order of methods and seeds."""
+        return [
+            self._outcomes[key]
+            for key in sorted(self._outcomes, key=lambda k: (self.methods.index(k[0]), k[1]))
+            if method in (None, key[0])
+        ]
+
+    def summary(self) -> dict[str, Any]:
+        """Means over batches, then honest edges, then seeds; plain values, as in ``summary.json``."""
+        hostile = {str(o.seed): [e for e, honest in enumerate(o.honest) if not honest] for o in self.outcomes()}
+        messages = list(self.messages)
+        beyond = sum(o.beyond_start for o in self.outcomes())
+        if beyond:
+            messages.append(f"{beyond} fetches were staler than their peer was old: they got its initial model")
+        if self.interrupted:
+            missing = len(self.methods) * self.settings.seeds - len(self._outcomes)
+            messages.append(f"interrupted: {missing} of {len(self.methods) * self.settings.seeds} runs are missing")
+        return {
+            "data": self.data_name,
+            "task": self.task,
+            "metric": self.metric,
+            "edges": self.edges,
+            "clusters": list(self.clusters) if self.clusters is not None else None,
+            "adversaries": hostile,
+            "interrupted": self.interrupted,
+            "messages": messages,
+            "methods": {m: _summary(runs) for m in self.methods if (runs := self.outcomes(m))},
+        }
+
+    def _table(self, pick: Callable[[Outcome], pl.DataFrame], schema: Any) -> pl.DataFrame:
+        return pl.concat([pick(o) for o in self.outcomes()]) if self._outcomes else pl.DataFrame(schema=schema)
+
+    @property
+    def scores(self) -> pl.DataFrame:
+        """Tidy scores: method, seed, edge, batch, time (0 to 1), score (null where a batch has none)."""
+        return self._table(lambda o: o.scores, SCORES)
+
+    @property
+    def weights(self) -> pl.DataFrame:
+        """Shares of each mix: method, seed, edge, aggregation, time, peer (the edge itself: its own model), share."""
+        return self._table(lambda o: o.weights, WEIGHTS)
+
+    @property
+    def fetches(self) -> pl.DataFrame:
+        """Who fetched from whom: method, seed, edge, peer, count, bytes."""
+        return self._table(lambda o: o.fetches, FETCHES)
+
+    def plot(self) -> "Figure":
+        """Score over time, one line a method."""
+        from alphaedge.report import figures  # here, since matplotlib is slow to load and worker processes never draw
+
+        return figures.scores_over_time(self.scores, self.metric)
+
+    def pictures(self) -> list[tuple[str, str, str, "Figure"]]:
+        """(file name, title, caption, figure) of everything worth looking at."""
+        from alphaedge.report import figures
+
+        made = [
+            (
+                "scores-over-time",
+                "Score over time",
+                f"Mean {self.metric} of all edges as their streams go by, each batch scored before it is learned from.",
+                self.plot(),
+            ),
+            ("scores-per-edge", "Score per edge", "Each dot is one edge under one method.", figures.score_per_edge(self.summary())),
+        ]
+        weights, fetches = self.weights, self.fetches
+        mixing = [m for m in self.methods if m in set(weights["method"].unique())]
+        if mixing:
+            lead = "alphaedge" if "alphaedge" in mixing else mixing[0]
+            clusters = self._seen_clusters()
+            hostile = next(iter(self.summary()["adversaries"].values()), [])
+            made += [
+                (
+                    "weights-over-time",
+                    f"Who learns from whom, over time ({lead})",
+                    "Row: an edge. Column: the model it mixes in. Brighter: a larger share. The diagonal is its own.",
+                    figures.weight_matrix(weights, lead, clusters=clusters),
+                ),
+                (
+                    "fetches",
+                    f"Who fetches from whom ({lead})",
+                    "An arrow points from a peer to the edge that fetched its model; thicker means more often.",
+                    figures.who_fetches_from_whom(fetches, lead, clusters=clusters, adversaries=hostile),
+                ),
+            ]
+        return made
+
+    def _seen_clusters(self) -> list[int] | None:
+        return list(self.clusters) if self.clusters is not None else None
+
+    def save(self, folder: Path | str) -> Path:
+        """Write the results folder: summary.json, scores.parquet and others, config.toml, figures, report.html."""
+        from alphaedge.report import figures, html
+
+        folder = writable(folder)
+        summary = self.summary()
+        (folder / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2))
+        self.scores.write_parquet(folder / "scores.parquet")
+        self.weights.write_parquet(folder / "weights.parquet")
+        self.fetches.write_parquet(folder / "fetches.parquet")
+        (folder / "config.toml").write_text(self.settings.toml(), encoding="utf-8")
+        if self._outcomes:
+            pictures = self.pictures()
+            for name, _, _, figure in pictures:
+                figures.save(figure, folder / f"{name}.png")
+            html.write(
+                folder / "report.html",
+                summary=summary,
+                figures=[(title, caption, figure) for _, title, caption, figure in pictures],
+                config_toml=self.settings.toml(),
+                title=f"AlphaEdge on {self.data_name}",
+            )
+        return folder
+
+
+def writable(folder: Path | str) -> Path:
+    """Make a results folder, or say why it can't be one."""
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".probe"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise InvalidValue("out", str(folder), f"a folder that can be written to ({error.strerror})") from error
+    return folder
+
+
+def _summary(runs: list[Outcome]) -> dict[str, Any]:
+    per_seed = [o.mean(o.per_edge) for o in runs]
+    known = [s for s in per_seed if s is not None]
+    edges = range(len(runs[0].per_edge))
+    full, common, changed = (sum(o.bytes[i] for o in runs) for i in range(3))
+    return {
+        "mean": metrics.mean(known),
+        "ci95": metrics.interval95(known),
+        "per_edge": [metrics.mean([v for o in runs if (v := o.per_edge[e]) is not None]) for e in edges],
+        "per_seed": per_seed,
+        "pooled": metrics.mean([v for o in runs if (v := o.mean(o.pooled)) is not None]),
+        "loss": metrics.mean([v for o in runs if (v := o.mean(o.losses)) is not None]),
+        "bytes": {"full": full, "common": common, "changed": changed},
+        "edge_batches_per_second": sum(o.edge_batches for o in runs) / max(1e-9, sum(o.seconds for o in runs)),
+    }
+
+
+def _number(value: torch.Tensor) -> float | None:
+    found = float(value)
+    return None if math.isnan(found) else found
+
+
+def _three(values: list[int]) -> tuple[int, int, int]:
+    full, common, changed = values
+    return full, common, changed
+
+
+def _loss(task: str, predictions: torch.Tensor, labels: torch.Tensor) -> float | None:
+    if not predictions.numel() or not bool(torch.isfinite(predictions).all()):
+        return None
+    if task == "classify":
+        return metrics.log_loss(predictions, labels)
+    return float((predictions.double() - labels.double()).square().mean())

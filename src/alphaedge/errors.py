@@ -1,8 +1,8 @@
 """What can go wrong, in one tree.
 
-    AlphaEdgeError
-    ├── InvalidValue     a setting or a datum that is refused at the door
-    └── ModelError       a module that does not do what was declared of it
+AlphaEdgeError
+├── InvalidValue     a setting or a datum that is refused at the door
+└── ModelError       a module that does not do what was declared of it
 """
 
 from collections.abc import Iterable

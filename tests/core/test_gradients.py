@@ -43,9 +43,7 @@ def test_stacked_outputs_are_those_of_the_plain_loop(kind: str) -> None:
     model = EVERY_CASE[kind].model()
     run = run_of(EVERY_CASE[kind], model)
     found = Stacked(model, trace=False).outputs(*run.without_labels())
-    torch.testing.assert_close(
-        found, OneAtATime(model).outputs(*run.without_labels()), rtol=1e-10, atol=1e-10
-    )
+    torch.testing.assert_close(found, OneAtATime(model).outputs(*run.without_labels()), rtol=1e-10, atol=1e-10)
 
 
 @cache
@@ -95,9 +93,7 @@ def test_a_call_changes_none_of_its_arguments(kind: str) -> None:
 
 @pytest.mark.parametrize("engine", [OneAtATime, Stacked])
 @pytest.mark.parametrize("kind", ["mlp", "batch norm", "tied weights", "frozen parameters"])
-def test_the_users_module_keeps_its_parameters_and_buffers(
-    kind: str, engine: type[OneAtATime] | type[Stacked]
-) -> None:
+def test_the_users_module_keeps_its_parameters_and_buffers(kind: str, engine: type[OneAtATime] | type[Stacked]) -> None:
     model = ZOO[kind].model()
     before = {n: t.clone() for n, t in model.module.state_dict().items()}
     engine(model).gradient(*run_of(ZOO[kind], model))

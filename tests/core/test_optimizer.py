@@ -25,9 +25,7 @@ def _torch_adam(value: Tensor, gradients: Sequence[Tensor], warmup: Sequence[Ten
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("steps", [1, 50])
 @pytest.mark.parametrize("shape", [(3, 7), (3, 4, 5), (1, 6), (3, 1)])
-def test_steps_of_models_of_one_age_are_those_of_torch(
-    shape: tuple[int, ...], steps: int, dtype: torch.dtype
-) -> None:
+def test_steps_of_models_of_one_age_are_those_of_torch(shape: tuple[int, ...], steps: int, dtype: torch.dtype) -> None:
     adam = Adam(rate=0.01)
     start = torch.randn(shape, dtype=dtype)
     gradients = torch.randn(steps, *shape, dtype=dtype)
@@ -70,9 +68,7 @@ def test_other_settings_reach_the_rule() -> None:
     for t, gradient in enumerate(gradients):
         adam.update(value, m, v, gradient, torch.full((2,), t + 1))
     for k in range(2):
-        torch.testing.assert_close(
-            value[k], _torch_adam(start[k], gradients[:, k], [], adam), rtol=1e-12, atol=1e-12
-        )
+        torch.testing.assert_close(value[k], _torch_adam(start[k], gradients[:, k], [], adam), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("steps", [[4, 4, 4], [1, 2, 9]])
@@ -134,9 +130,7 @@ def _coast_and_walk(adam: Adam, ages: list[int], missed: list[int], dtype: torch
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("ages", [[1, 5, 30], [100, 700, 5000]])
 @pytest.mark.parametrize("missed", [[0, 1, 3], [19, 7, 1], [64, 200, 0]])
-def test_coasting_is_as_many_steps_with_gradient_zero(
-    ages: list[int], missed: list[int], dtype: torch.dtype
-) -> None:
+def test_coasting_is_as_many_steps_with_gradient_zero(ages: list[int], missed: list[int], dtype: torch.dtype) -> None:
     value, m, v, value_, m_, v_, start = _coast_and_walk(Adam(rate=0.001), ages, missed, dtype)
     rounding = 1e-6 if dtype == torch.float32 else 1e-13  # of each of the few pieces of a coast
     torch.testing.assert_close(m.double(), m_, rtol=10 * rounding, atol=1e-40)
@@ -159,9 +153,7 @@ def test_who_missed_nothing_does_not_move_while_others_coast() -> None:
 def test_rows_that_were_never_touched_stay_while_they_coast() -> None:
     value = torch.randn(2, 3, 4)
     kept = value.clone()
-    Adam().coast(
-        value, torch.zeros(2, 3, 4), torch.zeros(2, 3, 4), torch.tensor([0, 9]), torch.tensor([5, 40])
-    )
+    Adam().coast(value, torch.zeros(2, 3, 4), torch.zeros(2, 3, 4), torch.tensor([0, 9]), torch.tensor([5, 40]))
     assert torch.equal(value, kept)
 
 

@@ -46,8 +46,7 @@ def _the_same_twice(x: Tensor) -> Tensor:
 
 
 PURE: dict[str, Callable[[Tensor], Tensor]] = {
-    f.__name__.strip("_"): f
-    for f in (_norm, _lookup, _gradient, _convolution, _does_nothing_much, _the_same_twice)
+    f.__name__.strip("_"): f for f in (_norm, _lookup, _gradient, _convolution, _does_nothing_much, _the_same_twice)
 }
 
 
@@ -64,9 +63,7 @@ def test_a_replay_for_any_number_of_edges_is_the_function(name: str, k: int) -> 
 def test_recording_from_one_edge_is_enough() -> None:
     function = _stacked(_gradient)
     x = _example(6)
-    torch.testing.assert_close(
-        Recording(function, [x[:1]]).replay(6)(x)[0], function(x)[0], rtol=1e-12, atol=1e-12
-    )
+    torch.testing.assert_close(Recording(function, [x[:1]]).replay(6)(x)[0], function(x)[0], rtol=1e-12, atol=1e-12)
 
 
 def test_recording_leaves_its_example_alone() -> None:

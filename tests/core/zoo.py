@@ -51,17 +51,14 @@ def whole(high: int, *shape: int) -> Inputs:
     return lambda k, b: [torch.randint(0, high, (k, b, *shape))]
 
 
-def run_of(
-    case: Case, model: Model, edges: int = 3, size: int = 4, dtype: torch.dtype = torch.float64
-) -> Run:
+def run_of(case: Case, model: Model, edges: int = 3, size: int = 4, dtype: torch.dtype = torch.float64) -> Run:
     """k different models on k random batches."""
     raw = [x.to(dtype) if x.is_floating_point() else x for x in case.inputs(edges, size)]
     inputs, named = compact(raw, model.tables)
     start = model.initial_dense()
     dense = start + 0.1 * torch.randn(edges, model.dense_size, dtype=dtype)
     rows = [
-        torch.randn(edges, r.shape[1], t.width, dtype=dtype) * 0.3
-        for t, r in zip(model.tables, named, strict=True)
+        torch.randn(edges, r.shape[1], t.width, dtype=dtype) * 0.3 for t, r in zip(model.tables, named, strict=True)
     ]
     buffers = {n: torch.stack([b] * edges) for n, b in model.initial_buffers().items()}
     return Run(dense, rows, buffers, inputs, torch.randint(0, 2, (edges, size)).to(dtype))
@@ -70,9 +67,7 @@ def run_of(
 def parts(found: Gradient) -> dict[str, Tensor]:
     """All tensors of a gradient by name."""
     rows = {f"rows {t}": r for t, r in enumerate(found.rows)}
-    return (
-        {"dense": found.dense, "outputs": found.outputs, "losses": found.losses} | rows | dict(found.buffers)
-    )
+    return {"dense": found.dense, "outputs": found.outputs, "losses": found.losses} | rows | dict(found.buffers)
 
 
 def batch_of(inputs: Sequence[Tensor], labels: Tensor, model: Model) -> Batch:
@@ -346,6 +341,4 @@ WRITTEN: dict[str, Case] = {
         _looks_up_places,
     )
 }
-WRITTEN["relu in place"] = Case(
-    _sequence(nn.Linear(5, 4), nn.ReLU(inplace=True), nn.Linear(4, 1)), numbers(5)
-)
+WRITTEN["relu in place"] = Case(_sequence(nn.Linear(5, 4), nn.ReLU(inplace=True), nn.Linear(4, 1)), numbers(5))

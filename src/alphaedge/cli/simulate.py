@@ -64,13 +64,30 @@ def simulate(
         ),
     ] = None,
     delay: Annotated[int | None, _option("Feedback arrives this many batches later. Default: 0.", panel=_WORLD)] = None,
-    staleness: Annotated[int | None, _option("Fetched models are this many periods old. Default: 0.", panel=_WORLD)] = None,
-    drop: Annotated[float | None, _option("Share of time an edge is unreachable. Default: 0.", "--drop", panel=_WORLD, metavar="SHARE")] = None,
-    adversaries: Annotated[float | None, _option("Share of edges that learn flipped labels. Default: 0.", panel=_WORLD, metavar="SHARE")] = None,
-    label_noise: Annotated[float | None, _option("Share of edge 0's labels that are flipped. Default: 0.", panel=_WORLD, metavar="SHARE")] = None,
-    config_file: Annotated[Path | None, _option("Settings as TOML; options given here win.", "--config", metavar="FILE")] = None,
-    out: Annotated[Path | None, _option("Results folder: summary, tables, figures, report.html.", metavar="DIR")] = None,
-    json: Annotated[Path | None, _option("Write the summary here ('-': print it, nothing else).", metavar="FILE")] = None,
+    staleness: Annotated[
+        int | None, _option("Fetched models are this many periods old. Default: 0.", panel=_WORLD)
+    ] = None,
+    drop: Annotated[
+        float | None,
+        _option("Share of time an edge is unreachable. Default: 0.", "--drop", panel=_WORLD, metavar="SHARE"),
+    ] = None,
+    adversaries: Annotated[
+        float | None,
+        _option("Share of edges that learn flipped labels. Default: 0.", panel=_WORLD, metavar="SHARE"),
+    ] = None,
+    label_noise: Annotated[
+        float | None,
+        _option("Share of edge 0's labels that are flipped. Default: 0.", panel=_WORLD, metavar="SHARE"),
+    ] = None,
+    config_file: Annotated[
+        Path | None, _option("Settings as TOML; options given here win.", "--config", metavar="FILE")
+    ] = None,
+    out: Annotated[
+        Path | None, _option("Results folder: summary, tables, figures, report.html.", metavar="DIR")
+    ] = None,
+    json: Annotated[
+        Path | None, _option("Write the summary here ('-': print it, nothing else).", metavar="FILE")
+    ] = None,
     jobs: Annotated[int | None, _option("Processes. Default: one per core.")] = None,
 ) -> None:
     """Simulate a fleet of edges under several methods: AlphaEdge and its rivals."""
@@ -208,4 +225,3 @@ def _size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} TB"
-

@@ -227,7 +227,7 @@ def _learn(
         sizes.append(mine.shape[1:])
 
     def slope(mixed: list[Tensor]) -> list[Tensor]:
-        rows = [part.unflatten(1, size) for part, size in zip(mixed[1:], sizes, strict=True)]
+        rows = [part.view(len(part), *size) for part, size in zip(mixed[1:], sizes, strict=True)]
         found = gradients.gradient(mixed[0], rows, fleet.buffers, batch.inputs, batch.labels, training=False)
         return [found.dense, *(r.flatten(1) for r in found.rows)]
 
@@ -235,7 +235,14 @@ def _learn(
 
 
 def _mix_rows(
-    table: Rows, pool: Tensor, has: Tensor, index: Tensor, present: Tensor, w: Tensor, known: Tensor, wanted: Tensor
+    table: Rows,
+    pool: Tensor,
+    has: Tensor,
+    index: Tensor,
+    present: Tensor,
+    w: Tensor,
+    known: Tensor,
+    wanted: Tensor,
 ) -> None:
     """Mix the known rows of an id table in place, and adopt the wanted ones that only peers know."""
     edge, row = (known | wanted).nonzero(as_tuple=True)

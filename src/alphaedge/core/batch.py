@@ -56,6 +56,6 @@ def compact(inputs: Sequence[Tensor], tables: Sequence[TableLayout]) -> tuple[li
         place_in_order = fresh.cumsum(1) - 1
         places = torch.empty_like(ids).scatter_(1, order, place_in_order)
         rows.append(torch.full_like(ids, table.rows).scatter_(1, place_in_order, ordered))
-        for f, part in zip(table.fields, places.split([p.shape[1] for p in parts], dim=1), strict=True):
+        for f, part in zip(table.fields, torch.split_with_sizes(places, [p.shape[1] for p in parts], dim=1), strict=True):
             inputs[f] = part.reshape(inputs[f].shape)
     return inputs, rows

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.func import grad_and_value, vmap
 
 from alphaedge.core.model import Model
-from alphaedge.core.tracing import Function, NotALine, Recording
+from alphaedge.core.tracing import Function, NotALineError, Recording
 from alphaedge.errors import InvalidValue
 
 Buffers = Mapping[str, Tensor]
@@ -84,7 +84,14 @@ class OneAtATime:
                 loss = self.model.loss.function(outputs, labels[edge])
             slopes = torch.autograd.grad(loss, leaves, allow_unused=True)
             slopes = tuple(torch.zeros_like(x) if s is None else s for s, x in zip(slopes, leaves, strict=True))
-            parts.append((self.model.pack(slopes, 0), outputs.detach(), loss.detach(), {n: b.detach() for n, b in state.items()}))
+            parts.append(
+                (
+                    self.model.pack(slopes, 0),
+                    outputs.detach(),
+                    loss.detach(),
+                    {n: b.detach() for n, b in state.items()},
+                )
+            )
         return Gradient(
             torch.stack([p[0][0] for p in parts]),
             tuple(torch.stack([p[0][1][t] for p in parts]) for t in range(len(rows))),
@@ -146,7 +153,11 @@ class Stacked:
             return self.model.loss.function(outputs, labels), (outputs, [moved[n] for n in names])
 
         def stacked(*flat: Tensor) -> list[Tensor]:
-            r, b, x = flat[1 : 1 + n_rows], flat[1 + n_rows : 1 + n_rows + n_buffers], flat[1 + n_rows + n_buffers : -1]
+            r, b, x = (
+                flat[1 : 1 + n_rows],
+                flat[1 + n_rows : 1 + n_rows + n_buffers],
+                flat[1 + n_rows + n_buffers : -1],
+            )
             # By each parameter, not by the vector: the gradient of a slice is as long as what it was cut from.
             call = vmap(grad_and_value(one_loss, has_aux=True), randomness="different")
             slopes, (loss, (outputs, moved)) = call(self.model.unpack(flat[0], r), list(b), list(x), flat[-1])
@@ -167,7 +178,11 @@ class Stacked:
             return self.model.forward(values, dict(zip(names, state, strict=True)), inputs)
 
         def stacked(*flat: Tensor) -> list[Tensor]:
-            r, b, x = flat[1 : 1 + n_rows], flat[1 + n_rows : 1 + n_rows + n_buffers], flat[1 + n_rows + n_buffers :]
+            r, b, x = (
+                flat[1 : 1 + n_rows],
+                flat[1 + n_rows : 1 + n_rows + n_buffers],
+                flat[1 + n_rows + n_buffers :],
+            )
             return [vmap(one, randomness="different")(self.model.unpack(flat[0], r), list(b), list(x))]
 
         _set_mode(self.model, False)
@@ -199,7 +214,7 @@ class Stacked:
             return function
         try:
             replay = recording.replay(edges)
-        except NotALine:
+        except NotALineError:
             self._recordings[key] = None
             return function
         return torch.compile(replay) if self._compiled else replay
@@ -211,7 +226,12 @@ def _set_mode(model: Model, training: bool) -> None:
 
 
 def choose(
-    model: Model, dense: Tensor, rows: Sequence[Tensor], buffers: Buffers, inputs: Sequence[Tensor], labels: Tensor
+    model: Model,
+    dense: Tensor,
+    rows: Sequence[Tensor],
+    buffers: Buffers,
+    inputs: Sequence[Tensor],
+    labels: Tensor,
 ) -> tuple[Gradients, str | None]:
     """``Stacked`` if it gives this model the plain loop's numbers on this batch, else ``OneAtATime`` and why.
 
@@ -219,7 +239,13 @@ def choose(
     still differ by more than rounding is given to the loop.
     """
     loop = OneAtATime(model)
-    args = (dense[:1], [r[:1] for r in rows], {n: b[:1] for n, b in buffers.items()}, [x[:1] for x in inputs], labels[:1])
+    args = (
+        dense[:1],
+        [r[:1] for r in rows],
+        {n: b[:1] for n, b in buffers.items()},
+        [x[:1] for x in inputs],
+        labels[:1],
+    )
     expected = loop.gradient(*args, training=False)  # an error here is the module's own: let it show
     stacked = Stacked(model)
     try:
@@ -229,7 +255,11 @@ def choose(
         raise
     except Exception as error:
         return loop, f"vmap does not take this module ({type(error).__name__}: {str(error).splitlines()[0]})"
-    pairs = zip((expected.dense, *expected.rows, expected.outputs), (found.dense, *found.rows, found.outputs), strict=True)
+    pairs = zip(
+        (expected.dense, *expected.rows, expected.outputs),
+        (found.dense, *found.rows, found.outputs),
+        strict=True,
+    )
     if not all(torch.allclose(a, b, rtol=1e-3, atol=1e-5) for a, b in pairs):
         return loop, "vmap gives this module other numbers than the plain loop"
     return stacked, None

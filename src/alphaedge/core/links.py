@@ -41,6 +41,12 @@ class Links:
         total = self.own.weight + sum(self.known[j].weight for j in self.neighbours)
         return {j: self.known[j].weight / total if total > 0 else 0.0 for j in self.neighbours}
 
+    def remembered(self) -> dict[int, float]:
+        """Weights of former neighbours, on the scale of ``shares``."""
+        total = self.own.weight + sum(self.known[j].weight for j in self.neighbours)
+        former = {j: link.weight for j, link in self.known.items() if j not in self.neighbours}
+        return {j: weight / total if total > 0 else 0.0 for j, weight in former.items()}
+
     def switch(self, neighbours: Sequence[int], rule: Learned) -> None:
         """Take up new neighbours; newcomers start at ``rule.newcomer`` or, if remembered, where they were."""
         staying = [j for j in neighbours if j in self.neighbours]

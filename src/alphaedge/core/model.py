@@ -97,7 +97,12 @@ class Model:
     """
 
     def __init__(
-        self, module: nn.Module, *, fields: Sequence[str], tables: Sequence[IdTable] = (), loss: str | Loss = "bce"
+        self,
+        module: nn.Module,
+        *,
+        fields: Sequence[str],
+        tables: Sequence[IdTable] = (),
+        loss: str | Loss = "bce",
     ) -> None:
         if not fields:
             raise InvalidValue("fields", list(fields), "at least one field name")
@@ -149,9 +154,9 @@ class Model:
 
     def unpack(self, dense: Tensor, rows: Sequence[Tensor]) -> list[Tensor]:
         """Dense vectors [..., D] and rows [..., C, width] as views in the shapes of the module's parameters."""
-        values = [dense[..., s.start : s.stop].unflatten(-1, s.shape or (1,)) for s in self.dense_layout]
+        values = [_shaped(dense[..., s.start : s.stop], s.shape or (1,)) for s in self.dense_layout]
         for table, matrix in zip(self.tables, rows, strict=True):
-            values += [matrix[..., c.start : c.stop].unflatten(-1, c.shape[1:]) for c in table.columns]
+            values += [_shaped(matrix[..., c.start : c.stop], c.shape[1:]) for c in table.columns]
         return values
 
     def pack(self, values: Sequence[Tensor], leading: int) -> tuple[Tensor, list[Tensor]]:
@@ -178,6 +183,10 @@ class Model:
             name = type(self.module).__name__
             raise InvalidValue(f"output of {name}", found, f"({examples},) or ({examples}, 1), one number per example")
         return outputs.reshape(examples)
+
+
+def _shaped(values: Tensor, shape: Sequence[int]) -> Tensor:
+    return values.view(*values.shape[:-1], *shape)
 
 
 def _single_dtype(parameters: Mapping[str, nn.Parameter]) -> torch.dtype:

@@ -57,18 +57,18 @@ def _step(fleet: Fleet, batch: Batch, gradients: Gradients, optimizer: Optimizer
     found = gradients.gradient(fleet.dense, rows, fleet.buffers, batch.inputs, batch.labels)
     fleet.steps += 1
     optimizer.update(fleet.dense, fleet.dense_m, fleet.dense_v, found.dense, fleet.steps)
-    for table, place, value, slope in zip(fleet.tables, places, rows, found.rows, strict=True):
+    for table, batch_rows, place, value, slope in zip(fleet.tables, batch.rows, places, rows, found.rows, strict=True):
         if optimizer.rows == "lazy":
             m, v = table.gather(table.m, place), table.gather(table.v, place)
             optimizer.update(value, m, v, slope, fleet.steps)
             for storage, moved in ((table.value, value), (table.m, m), (table.v, v)):
                 table.scatter(storage, place, moved)
         else:
-            whole = torch.zeros_like(table.value[table.edges])
-            spread = torch.arange(len(fleet))[:, None] * whole.shape[1] + (place.view(len(fleet), -1) % whole.shape[1])
-            whole.view(-1, whole.shape[-1]).index_add_(0, spread.reshape(-1), slope.reshape(-1, whole.shape[-1]))
-            value, m, v = table.value[table.edges], table.m[table.edges], table.v[table.edges]
-            optimizer.update(value, m, v, whole, fleet.steps)
-            table.value[table.edges], table.m[table.edges], table.v[table.edges] = value, m, v
+            whole = table.value[table.edges], table.m[table.edges], table.v[table.edges]
+            spread = torch.zeros_like(whole[0])
+            local = torch.arange(len(fleet))[:, None] * spread.shape[1] + batch_rows
+            spread.view(-1, spread.shape[-1]).index_add_(0, local.reshape(-1), slope.reshape(-1, spread.shape[-1]))
+            optimizer.update(*whole, spread, fleet.steps)
+            table.value[table.edges], table.m[table.edges], table.v[table.edges] = whole
     fleet.buffers.update(found.buffers)
     return found.outputs, found.losses

@@ -44,13 +44,16 @@ class Adam:
         # The fused kernel reads memory in order, whatever the strides say.
         gradient = gradient.contiguous()
         if bool((steps == steps[0]).all()):
-            tensors: tuple[list[Tensor], ...] = ([value], [gradient], [m], [v])
+            values, gradients, ms, vs = [value], [gradient], [m], [v]
             counts = [steps[0].to(torch.float32)]
         else:
-            tensors = tuple(list(t.unbind(0)) for t in (value, gradient, m, v))
+            values, gradients, ms, vs = (list(t.unbind(0)) for t in (value, gradient, m, v))
             counts = list(steps.to(torch.float32).unbind(0))
         torch._fused_adam_(
-            *tensors,
+            values,
+            gradients,
+            ms,
+            vs,
             [],
             counts,
             lr=self.rate,
@@ -62,9 +65,12 @@ class Adam:
             maximize=False,
         )
 
-    def coast(self, value: Tensor, m: Tensor, v: Tensor, before: Tensor, missed: Tensor) -> None:
-        """``missed`` [k] steps with gradient zero at once, in place, after ``before`` [k] steps; see docs/decisions.
+    def coast(
+        self, value: Tensor, m: Tensor, v: Tensor, before: Tensor, missed: Tensor, owner: Tensor | None = None
+    ) -> None:
+        """``missed`` steps with gradient zero at once, in place, after ``before`` steps; both [k], one per model.
 
+        ``value``, ``m`` and ``v`` are [k, ...], or [U, ...] with ``owner`` [U] saying which model each belongs to.
         With A = sum a_s, a_s = b1^s / (1 - b1^(t+s)), c_s = sqrt(b2^s / (1 - b2^(t+s))) over s = 1..k:
         m <- b1^k m and v <- b2^k v exactly, p <- p - rate A m / (B sqrt(v) + eps) with B = A / sum(a_s / c_s), to
         float32 rounding as long as k <= max(1, min(32, t / 20)); longer coasts are cut into such pieces.
@@ -72,22 +78,20 @@ class Adam:
         before, left = before.clone(), missed.clone()
         while bool((left > 0).any()):
             k = torch.minimum(left, torch.clamp(before // 20, 1, 32))
-            self._coast_piece(value, m, v, before, k)
+            s = torch.arange(1, int(k.max()) + 1, dtype=torch.float64)
+            t = before[:, None] + s
+            a = (self.beta1**s / (1 - self.beta1**t)) * (s <= k[:, None])
+            c = torch.sqrt(self.beta2**s / (1 - self.beta2**t))
+            total, stretched = a.sum(1), (a / c).sum(1).clamp(min=1e-30)
+            factors = (self.rate * total, total / stretched, self.beta1 ** k.double(), self.beta2 ** k.double())
+            shape = (-1,) + (1,) * (value.dim() - 1)
+            ahead, bend, fade_m, fade_v = (
+                (f if owner is None else f[owner]).to(value.dtype).view(shape) for f in factors
+            )
+            value.sub_(ahead * m / (bend * v.sqrt() + self.eps))
+            m.mul_(fade_m)
+            v.mul_(fade_v)
             before, left = before + k, left - k
-
-    def _coast_piece(self, value: Tensor, m: Tensor, v: Tensor, before: Tensor, k: Tensor) -> None:
-        s = torch.arange(1, int(k.max()) + 1, dtype=torch.float64)
-        inside = s <= k[:, None]
-        t = before[:, None] + s
-        a = (self.beta1**s / (1 - self.beta1**t)) * inside
-        c = torch.sqrt(self.beta2**s / (1 - self.beta2**t))
-        total = a.sum(1)
-        bend = total / (a / c).sum(1).clamp(min=1e-30)
-        shape = (-1,) + (1,) * (value.dim() - 1)
-        total, bend = total.to(value.dtype).view(shape), bend.to(value.dtype).view(shape)
-        value.sub_(self.rate * total * m / (bend * v.sqrt() + self.eps))
-        m.mul_((self.beta1 ** k.double()).to(m.dtype).view(shape))
-        v.mul_((self.beta2 ** k.double()).to(v.dtype).view(shape))
 
 
 @final

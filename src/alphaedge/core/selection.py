@@ -10,7 +10,7 @@ Where two-hop knowledge offers fewer than K', random edges take the places: stan
 
 import random
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 from alphaedge.errors import check_number
@@ -32,6 +32,7 @@ class View:
     candidates: Collection[int]
     shares: Mapping[int, float]
     topology: Topology
+    remembered: Mapping[int, float] = field(default_factory=dict)
 
 
 def two_hop_scores(view: View) -> dict[int, float]:
@@ -53,6 +54,7 @@ class Greedy:
     peers: int = 5
     replace: int = 1
     every: int = 1
+    hold: bool = False
 
     def __post_init__(self) -> None:
         check_number("peers", self.peers, low=1, whole=True)
@@ -74,8 +76,20 @@ class Greedy:
         leaving = min(self.replace, len(allowed), max(0, len(outside) - places))
         # Ties are broken at random, or else low numbers would be everybody's favourites.
         weakest = sorted(allowed, key=lambda j: (view.shares.get(j, 0.0), rng.random()))[:leaving]
-        staying = [j for j in allowed if j not in weakest]
         scores = two_hop_scores(view)
+        if self.hold:
+            better = lambda k, j: k not in view.remembered or view.remembered[k] > view.shares.get(j, 0.0)
+            fresh=[k for k in outside if k not in view.remembered]
+            kept=[]
+            for j in weakest:
+                if not any(better(k,j) for k in outside): continue
+                kept.append(j)
+            weakest=kept; leaving=len(kept)
+            lim=min([view.shares.get(j,0.0) for j in weakest],default=0)
+            good=[k for k in outside if k not in view.remembered or view.remembered[k] > lim]
+            scores={k:v for k,v in scores.items() if k in good}
+            outside=set(good) if leaving else outside
+        staying = [j for j in allowed if j not in weakest]
         ranked = sorted(scores, key=lambda k: (-scores[k], rng.random()))
         newcomers = ranked[: places + leaving]
         missing = places + leaving - len(newcomers)

@@ -30,7 +30,7 @@ _VIEWS: Final = {
 _FILLS: Final = {aten.ones_like.default, aten.zeros_like.default, aten.full_like.default}
 
 
-class NotALine(Exception):
+class NotALineError(Exception):
     """Two recordings differ in more than numbers that grow with k."""
 
 
@@ -41,19 +41,19 @@ class Recording:
     def __init__(self, function: Function, example: Sequence[Tensor]) -> None:
         self._two, self._three = (_lean(function, example, k) for k in (2, 3))
         if len(self._two.graph.nodes) != len(self._three.graph.nodes):
-            raise NotALine("another number of operations")
+            raise NotALineError("another number of operations")
 
     def replay(self, k: int) -> Function:
-        """The function for k edges. Raises NotALine where the recording does not carry over to other k."""
+        """The function for k edges. Raises NotALineError where the recording does not carry over to other k."""
         graph, made = fx.Graph(), dict[fx.Node, fx.Node]()
         known: dict[fx.Node, Tensor] = {}
         for a, b in zip(self._two.graph.nodes, self._three.graph.nodes, strict=True):
             if (a.op, str(a.target)) != (b.op, str(b.target)):
-                raise NotALine(f"{a.target} in one, {b.target} in the other")
+                raise NotALineError(f"{a.target} in one, {b.target} in the other")
             if a.op == "placeholder":
                 made[a] = graph.placeholder(a.name)
             elif a.op == "get_attr":
-                raise NotALine("a tensor made while recording")
+                raise NotALineError("a tensor made while recording")
             elif a.op == "output":
                 graph.output(_line(a.args[0], b.args[0], k, made))
             else:
@@ -84,7 +84,7 @@ def _line(a: Any, b: Any, k: int, made: dict[fx.Node, fx.Node]) -> Any:
         return a + (b - a) * (k - 2)
     if a == b:
         return a
-    raise NotALine(f"{a!r} for two edges, {b!r} for three")
+    raise NotALineError(f"{a!r} for two edges, {b!r} for three")
 
 
 def _fold(a: fx.Node, b: fx.Node, k: int, made: dict[fx.Node, fx.Node], known: dict[fx.Node, Tensor]) -> None:

@@ -87,7 +87,9 @@ def _check_field(where: str, values: Tensor, field: Field, count: int) -> None:
             raise InvalidValue(where, wrong, f"an {field.kind} from 0 to {field.size - 1}")
         return
     if values.shape != (count, field.size) or not values.is_floating_point():
-        raise InvalidValue(where, f"{values.dtype} {tuple(values.shape)}", f"float numbers of shape {(count, field.size)}")
+        raise InvalidValue(
+            where, f"{values.dtype} {tuple(values.shape)}", f"float numbers of shape {(count, field.size)}"
+        )
     if not bool(torch.isfinite(values).all()):
         raise InvalidValue(where, _first_bad(values), "finite numbers")
 

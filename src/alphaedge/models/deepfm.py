@@ -1,6 +1,6 @@
 """DeepFM (Guo et al., IJCAI 2017): first order + factorisation machine + deep part over shared embeddings.
 
-    y = b + sum_i w_i x_i + 1/2 sum_d [ (sum_i e_id x_i)^2 - sum_i (e_id x_i)^2 ] + MLP([e_i x_i])
+y = b + sum_i w_i x_i + 1/2 sum_d [ (sum_i e_id x_i)^2 - sum_i (e_id x_i)^2 ] + MLP([e_i x_i])
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ class DeepFM(nn.Module):
             else:
                 features.append(nn.functional.embedding(x, rows).unsqueeze(-2))
         whole = torch.cat(features, dim=-2)
-        weights, vectors = whole.split([1, self.dim], dim=-1)
+        weights, vectors = torch.split_with_sizes(whole, [1, self.dim], dim=-1)
         first = weights.sum((-1, -2))
         total_vector = vectors.sum(-2)
         second = 0.5 * ((total_vector * total_vector).sum(-1) - (vectors * vectors).sum((-1, -2)))

@@ -1,6 +1,7 @@
 """A multilayer perceptron over the numbers of a batch."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import final
 
 import torch
@@ -14,7 +15,7 @@ def layers(inputs: int, hidden: Sequence[int]) -> nn.Sequential:
     """Linear and ReLU layers down to one output."""
     widths = [inputs, *hidden]
     stack: list[nn.Module] = []
-    for a, b in zip(widths, widths[1:], strict=False):
+    for a, b in pairwise(widths):
         stack += [nn.Linear(a, b), nn.ReLU()]
     return nn.Sequential(*stack, nn.Linear(widths[-1], 1))
 

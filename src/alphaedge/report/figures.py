@@ -105,9 +105,7 @@ def scores_over_time(scores: pl.DataFrame, metric: str, *, bins: int = 40) -> Fi
     return figure
 
 
-def weight_matrix(
-    weights: pl.DataFrame, method: str, *, clusters: Clusters = None, moments: int = 4
-) -> Figure:
+def weight_matrix(weights: pl.DataFrame, method: str, *, clusters: Clusters = None, moments: int = 4) -> Figure:
     """Share that every edge (row) gives every peer (column), from its first mix to its last; first seed."""
     check_number("moments", moments, low=1, whole=True)
     one, groups, title = _first_seed(weights, method, clusters)

@@ -15,15 +15,14 @@ from alphaedge.report.figures import in_order, look, save
 
 Figures = Mapping[str, Figure] | Sequence[tuple[str, str, Figure]]
 
-NONE = "–"  # noqa: RUF001 - a dash as wide as a digit, not a minus
+NONE = "\N{EN DASH}"
 # How to read each figure; the first sentence says what it shows and serves as the alternative text.
 CAPTIONS: Final[Mapping[str, str]] = {
     "scores_over_time": (
         "The score in the course of the run, one line per method. Higher is better. Every batch is scored "
         "before it is learned from; batches are averaged per stretch of the run, then edges, then seeds. "
-        "The band is the 95% interval of that mean: over seeds, where it says how far another run may turn "
-        "out differently, or, if there was one seed, over edges, where it only says how edges differ. Wide "
-        "bands may be cut off."
+        "The band is the 95% interval of that mean: over seeds, or, if there was only one, over edges; then "
+        "it says nothing about how another seed would turn out. Wide bands may be cut off."
     ),
     "weight_matrix": (
         "How much every edge takes from every peer, at some moments of the run. A row is an edge, a column "
@@ -35,9 +34,10 @@ CAPTIONS: Final[Mapping[str, str]] = {
     "who_fetches_from_whom": (
         "Who fetches models from whom, over the whole run. An arrow runs from a peer to the edge that "
         "fetches its model, in the colour of the peer's cluster; the wider and the stronger, the larger the "
-        "peer's share of all that the edge fetched. Stray fetches (under 2%, or half of an equal split "
-        "among all) are left out. What is fetched from an adversary is black. With many edges it is a "
-        "matrix instead: a row is an edge, a column a peer, darker is more, grey was never fetched."
+        "peer's share of all that the edge fetched. Stray fetches are left out (under 2%, or under half of "
+        "an equal split among all if that is less). What is fetched from an adversary is black. With many "
+        "edges it is a matrix instead: a row is an edge, a column a peer, darker is more, grey was never "
+        "fetched."
     ),
     "score_per_edge": (
         "The score of every edge under every method, mean over seeds. Higher is better. Edges stand from "
@@ -47,14 +47,11 @@ CAPTIONS: Final[Mapping[str, str]] = {
 }
 
 
-def write(
-    path: str | Path, *, summary: Mapping[str, Any], figures: Figures, config_toml: str, title: str
-) -> None:
+def write(path: str | Path, *, summary: Mapping[str, Any], figures: Figures, config_toml: str, title: str) -> None:
     """Write the page. ``figures``: by title, or (title, caption, figure); an empty caption is made up for."""
     if isinstance(figures, Mapping):
         figures = [(name, "", figure) for name, figure in figures.items()]
     text = resources.files("alphaedge.report").joinpath("report.html").read_text(encoding="utf-8")
-    # from_string escapes what autoescape=True says, whatever the template is called
     template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(text)
     page = template.render(
         title=title,
@@ -124,12 +121,12 @@ def _rows(methods: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _picture(title: str, caption: str, figure: Figure) -> dict[str, str]:
     label = str(figure.get_label())
-    built_in = CAPTIONS.get(label, label)
+    built_in = CAPTIONS.get(label, label) or caption
     buffer = io.BytesIO()
     save(figure, buffer)
     return {
         "title": title,
         "caption": caption or built_in,
-        "alt": f"{title}. {built_in.split('. ')[0].rstrip('.')}.",
+        "alt": f"{title}. {built_in.split('. ')[0]}",
         "png": base64.b64encode(buffer.getvalue()).decode("ascii"),
     }

@@ -65,7 +65,9 @@ class Labels:
     taught: Tensor
 
     @classmethod
-    def draw(cls, data: Dataset, inputs: Inputs, size: int, conditions: Conditions, seed: int, dtype: torch.dtype) -> "Labels":
+    def draw(
+        cls, data: Dataset, inputs: Inputs, size: int, conditions: Conditions, seed: int, dtype: torch.dtype
+    ) -> "Labels":
         """The labels under the run's noise and adversaries."""
         low, high = (0.0, 1.0) if data.task == "classify" else data.label_range()
         hostile = set(conditions.draw_adversaries(len(data.streams), seed))

@@ -3,7 +3,7 @@
 import tomllib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, TypeVar, get_args
 
 import msgspec
 import tomli_w
@@ -17,7 +17,9 @@ from alphaedge.errors import InvalidValue, check_choice, check_number
 from alphaedge.simulation.batches import Clock
 from alphaedge.simulation.conditions import Conditions
 
-DATA = ("synthetic",)
+DATA: Final = ("synthetic",)
+
+R = TypeVar("R", Method, Learned, Greedy, Random, Fixed)
 
 
 class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -80,7 +82,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """
 
     data: str = "synthetic"
-    methods: tuple[str, ...] = ("alphaedge", "fedweight", "uniweight", "randps", "nops", "noagg", "alphaedge-paper")
+    methods: tuple[str, ...] = (
+        "alphaedge",
+        "fedweight",
+        "uniweight",
+        "randps",
+        "nops",
+        "noagg",
+        "alphaedge-paper",
+    )
     seeds: int = 1
     batch_size: int = 50
     rate: float = 0.005
@@ -167,5 +177,5 @@ def _without_none(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _replace(record: Any, **changes: Any) -> Any:
+def _replace(record: R, **changes: Any) -> R:
     return replace(record, **{k: v for k, v in changes.items() if v is not None})

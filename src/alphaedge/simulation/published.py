@@ -24,7 +24,9 @@ class Published:
         self.dense = fleet.dense.repeat(depth, 1, 1)
         self.tables = [t.value.repeat(depth, 1, 1, 1) for t in fleet.tables]
         self.version = [torch.zeros(depth, *t.value.shape[:2], dtype=torch.int32) for t in fleet.tables]
-        self.statistics = {name: fleet.buffers[name].repeat(depth, *[1] * fleet.buffers[name].dim()) for name in statistics}
+        self.statistics = {
+            name: fleet.buffers[name].repeat(depth, *[1] * fleet.buffers[name].dim()) for name in statistics
+        }
 
     def publish(self, edges: Tensor, fleet: Fleet, trained: list[Tensor], records: Tensor) -> None:
         """Publish the named edges of the fleet; ``trained[t]`` [n, rows + 1] are their rows to publish anew."""
@@ -50,3 +52,12 @@ class Published:
         """Place in the pool [depth * n] of each named edge's publication of that age, and its number (>= 0)."""
         number = (self.number[edges] - staleness).clamp(min=0)
         return (number % self.depth) * self.dense.shape[1] + edges, number
+
+    def give(self, source: int, fleet: Fleet, edge: int) -> None:
+        """Start an edge of the fleet from another's newest publication."""
+        slot = int(self.number[source]) % self.depth
+        fleet.dense[edge] = self.dense[slot, source]
+        for name, pool in self.statistics.items():
+            fleet.buffers[name][edge] = pool[slot, source]
+        for table, pool in zip(fleet.tables, self.tables, strict=True):
+            table.value[edge] = pool[slot, source]

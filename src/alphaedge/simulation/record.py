@@ -1,7 +1,8 @@
 """What a run leaves behind: predictions and scores per batch, weights per aggregation, fetches, bytes, messages."""
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import final
 
 import torch
@@ -28,6 +29,16 @@ class Mix:
     moment: float
     own: float
     peers: dict[int, float]
+
+
+@final
+@dataclass(frozen=True)
+class Progress:
+    """How far a stack of runs is."""
+
+    batches: int
+    total: int
+    score: float | None = None
 
 
 @final
@@ -62,13 +73,7 @@ class Record:
                     link.bytes += changed[g][p]
         self.bytes[edges] += torch.stack([part.sum(1) for part in cost], dim=1)
 
-
-@final
-@dataclass(frozen=True)
-class Progress:
-    """How far a stack of runs is."""
-
-    batches: int
-    total: int
-    score: float | None = None
-    messages: tuple[str, ...] = field(default=())
+    def progress(self, total: int) -> Progress:
+        """How far the runs are, with the mean score so far."""
+        score = float(self.scores.nanmean())
+        return Progress(int(self.done.sum()), total, None if math.isnan(score) else score)

@@ -13,14 +13,12 @@ import torch
 from alphaedge import metrics
 from alphaedge.data.stream import Dataset
 from alphaedge.errors import InvalidValue
-from alphaedge.simulation.batches import Batches, Inputs
+from alphaedge.simulation.batches import Inputs
 from alphaedge.simulation.config import Settings
-from alphaedge.simulation.record import Record
+from alphaedge.simulation.world import World
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from alphaedge.simulation.engine import Engine
 
 
 @final
@@ -43,22 +41,11 @@ class Outcome:
     seconds: float
 
     @classmethod
-    def of(
-        cls,
-        name: str,
-        seed: int,
-        run: int,
-        record: Record,
-        engine: "Engine",
-        data: Dataset,
-        inputs: Inputs,
-        batches: Batches,
-        seconds: float,
-    ) -> "Outcome":
-        """Cut one run out of the record of a stack."""
-        n, first = len(inputs.count), run * len(inputs.count)
-        timeline = engine.timelines[run]
-        hostile = engine.conditions.draw_adversaries(n, seed)
+    def of(cls, name: str, world: World, run: int, data: Dataset, inputs: Inputs, seconds: float) -> "Outcome":
+        """Cut one run out of a world that has run to its end."""
+        record, batches, timeline, seed = world.record, world.batches, world.timelines[run], world.seeds[run]
+        n, first = world.n, run * world.n
+        hostile = world.conditions.draw_adversaries(n, seed)
         frames, per_edge, pooled, losses, done_batches = [], [], [], [], 0
         for local in range(n):
             edge, count = first + local, inputs.count[local]
@@ -122,7 +109,14 @@ class Outcome:
         return metrics.mean([v for v, honest in zip(values, self.honest, strict=True) if honest and v is not None])
 
 
-SCORES = {"method": pl.String, "seed": pl.Int64, "edge": pl.Int64, "batch": pl.Int64, "time": pl.Float64, "score": pl.Float64}
+SCORES = {
+    "method": pl.String,
+    "seed": pl.Int64,
+    "edge": pl.Int64,
+    "batch": pl.Int64,
+    "time": pl.Float64,
+    "score": pl.Float64,
+}
 WEIGHTS = {
     "method": pl.String,
     "seed": pl.Int64,
@@ -132,7 +126,14 @@ WEIGHTS = {
     "peer": pl.Int64,
     "share": pl.Float64,
 }
-FETCHES = {"method": pl.String, "seed": pl.Int64, "edge": pl.Int64, "peer": pl.Int64, "count": pl.Int64, "bytes": pl.Int64}
+FETCHES = {
+    "method": pl.String,
+    "seed": pl.Int64,
+    "edge": pl.Int64,
+    "peer": pl.Int64,
+    "count": pl.Int64,
+    "bytes": pl.Int64,
+}
 
 
 @final
@@ -204,7 +205,9 @@ class Results:
 
     def plot(self) -> "Figure":
         """Score over time, one line a method."""
-        from alphaedge.report import figures  # here, since matplotlib is slow to load and worker processes never draw
+        from alphaedge.report import (
+            figures,
+        )  # here, since matplotlib is slow to load and worker processes never draw
 
         return figures.scores_over_time(self.scores, self.metric)
 
@@ -219,14 +222,19 @@ class Results:
                 f"Mean {self.metric} of all edges as their streams go by, each batch scored before it is learned from.",
                 self.plot(),
             ),
-            ("scores-per-edge", "Score per edge", "Each dot is one edge under one method.", figures.score_per_edge(self.summary())),
+            (
+                "scores-per-edge",
+                "Score per edge",
+                "Each dot is one edge under one method.",
+                figures.score_per_edge(self.summary()),
+            ),
         ]
         weights, fetches = self.weights, self.fetches
         mixing = [m for m in self.methods if m in set(weights["method"].unique())]
         if mixing:
             lead = "alphaedge" if "alphaedge" in mixing else mixing[0]
             clusters = self._seen_clusters()
-            hostile = next(iter(self.summary()["adversaries"].values()), [])
+            hostile: list[int] = next(iter(self.summary()["adversaries"].values()), [])
             made += [
                 (
                     "weights-over-time",

@@ -30,6 +30,7 @@ from alphaedge.simulation.engine import BLOCK, Engine
 from alphaedge.simulation.record import Progress, Record
 from alphaedge.simulation.results import Outcome, Results
 from alphaedge.simulation.timeline import Timeline
+from alphaedge.simulation.world import World
 
 # Stacking seeds widens the groups that aggregate at once; beyond this many edges there is nothing left to gain.
 STACKED_EDGES: Final = 128
@@ -184,7 +185,9 @@ def run_task(
     settings, seeds = task.settings, task.seeds
     data = [task.data if task.data is not None else make_data(settings, s) for s in seeds]
     starts = 1 if settings.initial == "shared" else len(data[0].streams)
-    models = [make_model(d, task.model, s * starts + i) for d, s in zip(data, seeds, strict=True) for i in range(starts)]
+    models = [
+        make_model(d, task.model, s * starts + i) for d, s in zip(data, seeds, strict=True) for i in range(starts)
+    ]
     model, edges = models[0], len(data[0].streams)
     cut: dict[int, Inputs] = {}
     inputs = [cut.setdefault(id(d), Inputs.cut(d, model, settings.batch_size)) for d in data]
@@ -196,28 +199,26 @@ def run_task(
     which = [r * starts + (e if starts > 1 else 0) for r in range(len(seeds)) for e in range(edges)]
     fleet = Fleet.start(models, which)
     gradients, same_pass, notes = (bench or Bench()).backend(task, model, fleet, batches, data[0])
-    record = Record(len(fleet), len(batches.scored), settings.batch_size, SCORES[data[0].metric])
-    engine = Engine(
+    world = World(
         method=task.method,
         batches=batches,
         timelines=[Timeline(i, settings.clock, settings.conditions, task.method.aggregate_every) for i in inputs],
         seeds=seeds,
         fleet=fleet,
         gradients=gradients,
-        online=Online(Adam(settings.rate, rows=settings.rows), settings.local_steps),
         conditions=settings.conditions,
-        record=record,
-        same_pass=same_pass,
-        block=BLOCK if settings.executor == "stacked" else 1,
+        record=Record(len(fleet), len(batches.scored), settings.batch_size, SCORES[data[0].metric]),
     )
+    online = Online(Adam(settings.rate, rows=settings.rows), settings.local_steps)
+    block = BLOCK if settings.executor == "stacked" else 1
+    engine = Engine(world, online, same_pass=same_pass, block=block)
     began = time.perf_counter()
     engine.run(lambda p: watch(task.name, p))
     seconds = time.perf_counter() - began
     outcomes = [
-        Outcome.of(task.name, seed, r, record, engine, data[r], inputs[r], batches, seconds / len(seeds))
-        for r, seed in enumerate(seeds)
+        Outcome.of(task.name, world, run, data[run], inputs[run], seconds / len(seeds)) for run in range(len(seeds))
     ]
-    return outcomes, [f"{task.name}: {note}" for note in (*notes, *record.stopped.values())]
+    return outcomes, [f"{task.name}: {note}" for note in (*notes, *world.record.stopped.values())]
 
 
 def _backend(

@@ -2,7 +2,7 @@
 
 Two clocks. In **event time** a batch happens when its last event does, and a peer reads the model that an edge
 published at its last aggregation. By **batch index** all edges are in lock-step, as the paper seems to have them: at
-batch t everybody publishes, then everybody reads.
+every E-th batch everybody publishes, then everybody reads.
 
 An edge's training between two aggregations depends on nobody else, so all edges train their next stretch at once.
 Their aggregations then follow in time order, as far as they need no stretch that is not trained yet.
@@ -58,10 +58,11 @@ class Timeline:
 def levels(when: Mapping[int, float], reads: Mapping[int, Sequence[int]]) -> list[list[int]]:
     """Cut due events into groups that may run at once, with the outcome of running them one by one in time order.
 
-    An event that reads an edge runs after that edge's earlier events and not after its later ones (all reads of a
-    group precede its writes). Events of one moment read what was there before it, so they share a group.
+    In an event an edge publishes, then reads others; in a group all publish first. So an event runs not before the
+    earlier events of those it reads, and after the earlier events of those that read it. Events of one moment share
+    a group.
 
-    >>> levels({0: 0.1, 1: 0.2, 2: 0.3}, {0: [2], 1: [2], 2: [0]})
+    >>> levels({0: 0.1, 1: 0.2, 2: 0.3}, {0: [2], 1: [0], 2: []})
     [[0, 1], [2]]
     """
     level: dict[int, int] = {}
@@ -70,8 +71,8 @@ def levels(when: Mapping[int, float], reads: Mapping[int, Sequence[int]]) -> lis
         together = [e for e, w in when.items() if w == moment]
         depth = 0
         for edge in together:
-            depth = max([depth, *(level[j] + 1 for j in reads[edge] if j in level)])
-            depth = max([depth, *(level[r] for r in readers.get(edge, []))])
+            depth = max([depth, *(level[j] for j in reads[edge] if j in level)])
+            depth = max([depth, *(level[r] + 1 for r in readers.get(edge, []))])
         for edge in together:
             level[edge] = depth
         for edge in together:

@@ -1,0 +1,44 @@
+# Two commands do everything, set-up included: make run, make test.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: help setup run test test-all lint types layers lock clean
+
+help:  ## show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+setup: $(READY)  ## make the virtual environment, everything pinned
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install -q -c constraints.txt --editable ".[dev]"
+	@touch $@
+
+run: setup  ## simulate the synthetic regional store: a table, pictures, results/demo/report.html
+	$(BIN)/alphaedge simulate --seeds 3 --out results/demo
+
+test: setup lint types layers  ## lint, types, layers and the quick tests
+	$(BIN)/python -m pytest -n 2 -m "not long"
+
+test-all: setup lint types layers  ## everything, the long tests too
+	$(BIN)/python -m pytest -n 2
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+layers: setup
+	$(BIN)/lint-imports --no-cache
+
+lock: setup  ## write the versions now installed to constraints.txt
+	{ echo '# Every version that `make setup` installs. Regenerate with `make lock`.'; \
+	  $(PIP) freeze --exclude-editable | sed 's/+cpu$$//'; } > constraints.txt
+
+clean:  ## remove the virtual environment and caches
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,123 @@
+"""The state of a simulation: the fleet, what it has published, who knows whom, and where each edge stands.
+
+Several runs (seeds) of one method can share one world: edge i of run r is edge r * n + i, and nobody has peers in
+another run. "Local" numbers are those within a run.
+"""
+
+import random
+from collections.abc import Sequence
+from typing import Literal, final
+
+import torch
+
+from alphaedge.core.aggregation import Learned
+from alphaedge.core.fleet import Fleet
+from alphaedge.core.gradients import Gradients
+from alphaedge.core.links import Links
+from alphaedge.core.methods import Method
+from alphaedge.simulation.batches import Batches
+from alphaedge.simulation.conditions import Conditions
+from alphaedge.simulation.published import Published
+from alphaedge.simulation.record import Record
+from alphaedge.simulation.timeline import Timeline
+
+State = Literal["to join", "to train", "to aggregate", "done"]
+
+
+@final
+class World:
+    """Everything that the engine moves. ``timelines`` and ``seeds`` have one entry a run."""
+
+    def __init__(
+        self,
+        *,
+        method: Method,
+        batches: Batches,
+        timelines: Sequence[Timeline],
+        seeds: Sequence[int],
+        fleet: Fleet,
+        gradients: Gradients,
+        conditions: Conditions,
+        record: Record,
+    ) -> None:
+        self.method, self.batches, self.timelines, self.seeds = method, batches, timelines, seeds
+        self.fleet, self.gradients, self.conditions, self.record = fleet, gradients, conditions, record
+        self.n = len(timelines[0].first)  # edges of one run
+        total = len(fleet)
+        statistics = gradients.model.statistics() if method.statistics == "mixed" else ()
+        self.published = Published(fleet, conditions.staleness + 1, statistics)
+        self.records = torch.zeros(total, dtype=torch.long)  # that each edge has learned from
+        self.trained = [torch.zeros(t.value.shape[:2], dtype=torch.bool) for t in fleet.tables]  # since publishing
+        self.known_since = [torch.full(t.value.shape[:2], -1, dtype=torch.long) for t in fleet.tables]
+        self.links = [Links.start([], self.start_weight) for _ in range(total)]
+        self.topology: list[dict[int, float]] = [{} for _ in range(total)]
+        self.aggregations = torch.zeros(total, dtype=torch.long)
+        self.outages = [
+            conditions.draw_outages(e, 2 + max(timelines[r].last) // method.aggregate_every, seeds[r])
+            for r in range(len(timelines))
+            for e in range(self.n)
+        ]
+        self.state: list[State] = ["to join"] * total
+        self.at = [first for t in timelines for first in t.first]  # the next batch to predict
+        self.moment = [join for t in timelines for join in t.join]  # of the event that an edge waits for
+        self.pending: list[list[int]] = [[] for _ in range(total)]  # revealed batches still to be trained on
+        self.pending_home: list[list[int]] = [[] for _ in range(total)]  # ... by the never-mixed twin
+
+    @property
+    def start_weight(self) -> float:
+        """Raw weight of the own model and of first peers."""
+        return self.method.aggregation.start if isinstance(self.method.aggregation, Learned) else 1.0
+
+    def where(self, edge: int) -> tuple[Timeline, int]:
+        """An edge's timeline and its local number."""
+        return self.timelines[edge // self.n], edge % self.n
+
+    def base(self, edge: int) -> int:
+        """The first edge of an edge's run."""
+        return edge - edge % self.n
+
+    def neighbours(self, edge: int) -> list[int]:
+        """An edge's neighbours, in the numbering of the world."""
+        return [self.base(edge) + j for j in self.links[edge].neighbours]
+
+    def stretch_end(self, edge: int) -> tuple[int | None, int]:
+        """The edge's next aggregation batch, if any, and the batch before which its next stretch stops."""
+        timeline, local = self.where(edge)
+        end = timeline.next_aggregation(local, self.at[edge])
+        return end, timeline.last[local] if end is None else end + 1
+
+    def rng(self, edge: int) -> random.Random:
+        """An edge's randomness at this aggregation; the same whatever else runs beside it."""
+        return random.Random(f"{self.seeds[edge // self.n]}/{edge % self.n}/{int(self.aggregations[edge])}")
+
+    def candidates(self, edge: int) -> list[int]:
+        """Local numbers of the other edges that are there at the edge's moment."""
+        timeline, local = self.where(edge)
+        base, moment = self.base(edge), self.moment[edge]
+        return [
+            j
+            for j in range(self.n)
+            if j != local and timeline.member(j, moment) and base + j not in self.record.stopped
+        ]
+
+    def present(self, edge: int) -> list[bool]:
+        """Which of an edge's neighbours answer it now."""
+        base, number = self.base(edge), self.published.number
+        if not self.conditions.down_edges_fetch and self.outages[edge][number[edge]]:
+            return [False] * len(self.links[edge].neighbours)
+        there = set(self.candidates(edge))
+        return [
+            j in there and int(number[base + j]) > 0 and not self.outages[base + j][number[base + j]]
+            for j in self.links[edge].neighbours
+        ]
+
+    def publish(self, edges: list[int]) -> None:
+        """Let edges publish who their neighbours are, and their models if they have learned anything."""
+        for edge in edges:
+            self.topology[edge] = self.links[edge].shares()
+        learned = [e for e in edges if int(self.records[e]) > 0]
+        if learned:
+            some = torch.tensor(learned)
+            self.published.publish(some, self.fleet, self.trained, self.records)
+            for flags in self.trained:
+                flags[some] = False

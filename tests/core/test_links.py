@@ -1,0 +1,161 @@
+"""What an edge remembers of its peers survives switching, stacking and unstacking."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alphaedge.core.aggregation import Learned, shares
+from alphaedge.core.links import Link, Links, stack, unstack
+
+
+def _links(own: float = 2.0, **weights: float) -> Links:
+    known = {int(name[1:]): Link(w, m=w / 10, v=w / 100, steps=3) for name, w in weights.items()}
+    return Links(Link(own), list(known), known)
+
+
+def test_first_neighbours_weigh_as_much_as_the_own_model() -> None:
+    links = Links.start([4, 2], 0.5)
+    assert links.own == Link(0.5)
+    assert links.neighbours == [4, 2]
+    assert links.known == {4: Link(0.5), 2: Link(0.5)}
+    assert links.shares() == pytest.approx({4: 1 / 3, 2: 1 / 3})
+
+
+def test_first_neighbours_do_not_share_a_link() -> None:
+    links = Links.start([4, 2], 0.5)
+    links.known[4].weight = 9
+    assert links.known[2].weight == links.own.weight == 0.5
+
+
+def test_shares_are_normalised_together_with_the_own_weight() -> None:
+    assert _links(2.0, n1=1.0, n7=5.0).shares() == pytest.approx({1: 1 / 8, 7: 5 / 8})
+
+
+def test_shares_do_not_count_peers_that_are_only_remembered() -> None:
+    links = _links(2.0, n1=2.0, n7=100.0)
+    links.switch([1], Learned())
+    assert links.shares() == pytest.approx({1: 0.5})
+
+
+def test_shares_of_vanished_weights_are_zero() -> None:
+    assert _links(0.0, n1=0.0, n2=0.0).shares() == {1: 0.0, 2: 0.0}
+
+
+@pytest.mark.parametrize("newcomer", [0.0, 0.5, 1.0])
+def test_a_newcomer_starts_at_a_share_of_the_mean_of_those_that_stay(newcomer: float) -> None:
+    links = _links(2.0, n1=1.0, n2=6.0, n3=100.0)
+    links.switch([1, 2, 9], Learned(newcomer=newcomer))
+    assert links.neighbours == [1, 2, 9]
+    assert links.known[9] == Link(pytest.approx(newcomer * 3.0))
+
+
+def test_newcomers_do_not_change_the_incumbents() -> None:
+    links = _links(2.0, n1=1.0, n2=6.0)
+    links.known[1].publication, links.known[1].fetched_at = 7, 3
+    links.switch([1, 8, 9], Learned())
+    assert links.known[1] == Link(1.0, m=0.1, v=0.01, steps=3, publication=7, fetched_at=3)
+    assert links.own == Link(2.0)
+    assert links.known[8] is not links.known[9]
+
+
+def test_the_papers_newcomer_starts_at_zero() -> None:
+    links = _links(2.0, n1=1.0)
+    links.switch([5], Learned.paper())
+    assert links.known[5].weight == 0
+
+
+def test_a_remembered_peer_comes_back_with_its_weight_and_state_but_without_its_rows() -> None:
+    links = _links(2.0, n1=1.0, n2=6.0)
+    links.known[2].publication, links.known[2].fetched_at = 4, 2
+    links.switch([1, 9], Learned(remember=True))
+    assert links.neighbours == [1, 9]
+    links.switch([1, 2], Learned(remember=True))
+    assert links.known[2] == Link(6.0, m=0.6, v=0.06, steps=3, publication=-1, fetched_at=-1)
+
+
+def test_a_forgotten_peer_comes_back_as_a_newcomer() -> None:
+    rule = Learned(remember=False, newcomer=0.5)
+    links = _links(2.0, n1=1.0, n2=6.0)
+    links.switch([1, 9], rule)
+    assert set(links.known) == {1, 9}
+    links.known[9].weight = 3.0
+    links.switch([9, 2], rule)
+    assert links.known[2] == Link(pytest.approx(0.5 * (2.0 + 3.0) / 2))
+
+
+@pytest.mark.parametrize("remember", [True, False])
+def test_switching_to_the_same_neighbours_changes_nothing(remember: bool) -> None:
+    links, same = _links(2.0, n1=1.0, n2=6.0), _links(2.0, n1=1.0, n2=6.0)
+    links.switch([1, 2], Learned(remember=remember))
+    assert links == same
+
+
+def test_a_list_of_neighbours_is_copied() -> None:
+    mine = [1, 2]
+    links = Links.start(mine, 1.0)
+    links.switch(mine, Learned())
+    mine.append(3)
+    assert links.neighbours == [1, 2]
+
+
+def test_stacking_puts_the_own_weight_first_then_the_neighbours_in_order_then_zeros() -> None:
+    a, b = _links(2.0, n5=1.0, n3=6.0), _links(7.0, n4=0.5)
+    weights = stack([a, b], 3, torch.float64)
+    assert weights.raw.tolist() == [[2.0, 1.0, 6.0, 0.0], [7.0, 0.5, 0.0, 0.0]]
+    assert weights.m.tolist() == [[0.0, 0.1, 0.6, 0.0], [0.0, 0.05, 0.0, 0.0]]
+    assert weights.v.tolist() == [[0.0, 0.01, 0.06, 0.0], [0.0, 0.005, 0.0, 0.0]]
+    assert weights.steps.tolist() == [[0.0, 3.0, 3.0, 0.0], [0.0, 3.0, 0.0, 0.0]]
+    assert all(t.is_contiguous() for t in (weights.raw, weights.m, weights.v, weights.steps))
+
+
+_link = st.builds(
+    Link,
+    weight=st.floats(0, 100, width=32),
+    m=st.floats(-1, 1, width=32),
+    v=st.floats(0, 1, width=32),
+    steps=st.integers(0, 1000).map(float),
+    publication=st.integers(-1, 9),
+    fetched_at=st.integers(-1, 9),
+)
+
+
+@st.composite
+def _some_links(draw: st.DrawFn) -> Links:
+    known = draw(st.dictionaries(st.integers(0, 20), _link, max_size=6))
+    neighbours = draw(st.permutations(list(known)))[: draw(st.integers(0, len(known)))]
+    return Links(draw(_link), list(neighbours), known)
+
+
+@given(
+    st.lists(_some_links(), min_size=1, max_size=4), st.integers(0, 3), st.sampled_from([torch.float32, torch.float64])
+)
+def test_stacking_and_unstacking_is_a_round_trip(links: list[Links], spare: int, dtype: torch.dtype) -> None:
+    width = max(len(each.neighbours) for each in links) + spare
+    before = [repr(each) for each in links]
+    unstack(stack(links, width, dtype), links)
+    assert [repr(each) for each in links] == before
+
+
+@given(st.lists(_some_links(), min_size=1, max_size=4))
+def test_learned_weights_go_to_the_neighbours_they_belong_to(links: list[Links]) -> None:
+    width = max(len(each.neighbours) for each in links)
+    others = [{j: repr(link) for j, link in each.known.items() if j not in each.neighbours} for each in links]
+    weights = stack(links, width, torch.float64)
+    weights.raw += 1
+    weights.steps += 10
+    expected = [(each.own.weight + 1, [each.known[j].weight + 1 for j in each.neighbours]) for each in links]
+    unstack(weights, links)
+    for each, (own, peers), rest in zip(links, expected, others, strict=True):
+        assert each.own.weight == own
+        assert [each.known[j].weight for j in each.neighbours] == peers
+        assert {j: repr(link) for j, link in each.known.items() if j not in each.neighbours} == rest
+
+
+@given(st.lists(_some_links(), min_size=1, max_size=4))
+def test_what_an_edge_tells_others_is_what_it_mixes_with_when_all_are_there(links: list[Links]) -> None:
+    width = max(1, *(len(each.neighbours) for each in links))
+    found = shares(stack(links, width, torch.float64).raw, torch.ones(len(links), width, dtype=torch.bool))
+    for each, row in zip(links, found.tolist(), strict=True):
+        if each.own.weight + sum(each.known[j].weight for j in each.neighbours) > 1e-5:
+            assert list(each.shares().values()) == pytest.approx(row[1 : 1 + len(each.neighbours)])

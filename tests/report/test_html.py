@@ -1,0 +1,221 @@
+"""The page holds everything, loads nothing and trusts nobody."""
+
+import base64
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from matplotlib.figure import Figure
+
+from alphaedge.report import figures, html
+
+EVIL = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>"
+VOID = {"meta", "img", "br", "link", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, text by tag, and whether every tag is closed in its turn."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[tuple[str, str]] = []
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if data.strip():
+            self.texts.append((self.open[-1] if self.open else "", " ".join(data.split())))
+
+    def of(self, tag: str) -> list[str]:
+        return [text for where, text in self.texts if where == tag]
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def method(**changes: Any) -> dict[str, Any]:
+    sizes = {"full": 4_000_000, "common": 2_000_000, "changed": 1_000_000}
+    return {
+        "mean": 0.78125,
+        "ci95": 0.01,
+        "per_edge": [0.7, 0.8],
+        "per_seed": [0.77, 0.79],
+        "pooled": 0.75,
+        "loss": 0.5,
+        "bytes": sizes,
+        "edge_batches_per_second": 1234.5,
+    } | changes
+
+
+def summary(**changes: Any) -> dict[str, Any]:
+    return {
+        "data": "synthetic",
+        "task": "classify",
+        "metric": "AUC",
+        "edges": 2,
+        "clusters": [0, 1],
+        "adversaries": {"0": []},
+        "messages": [],
+        "methods": {"noagg": method(mean=0.7), "alphaedge": method()},
+    } | changes
+
+
+@pytest.fixture
+def render(tmp_path: Path) -> Any:
+    def made(given: dict[str, Any], pictures: Any = (), config: str = "seeds = 2\n", title: str = "A run") -> Page:
+        path = tmp_path / "report.html"
+        html.write(path, summary=given, figures=pictures, config_toml=config, title=title)
+        return Page(path.read_text(encoding="utf-8"))
+
+    return made
+
+
+def picture() -> Figure:
+    return figures.score_per_edge(summary())
+
+
+def test_the_page_loads_nothing_from_anywhere(render: Any) -> None:
+    page = render(summary(), {"Score per edge": picture()})
+    assert not {tag for tag, _ in page.tags} & {"script", "link", "iframe", "object", "base"}
+    links = [value for _, given in page.tags for name, value in given.items() if name in ("src", "href", "srcset")]
+    assert len(links) == 1
+    assert links[0].startswith("data:image/png;base64,")
+    [style] = page.of("style")
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+def test_a_browser_is_told_to_load_nothing(render: Any) -> None:
+    [policy] = [tag["content"] for tag in render(summary()).all("meta") if "http-equiv" in tag]
+    assert "default-src 'none'" in policy
+
+
+def test_the_picture_in_the_page_is_the_picture(render: Any) -> None:
+    [image] = render(summary(), {"Score per edge": picture()}).all("img")
+    assert base64.b64decode(image["src"].removeprefix("data:image/png;base64,")).startswith(b"\x89PNG")
+
+
+def test_a_script_in_a_method_message_is_escaped(render: Any) -> None:
+    page = render(summary(messages=[EVIL]))
+    assert page.all("script") == page.all("img") == []
+    assert page.of("li") == [EVIL]
+
+
+def test_whatever_comes_from_data_is_escaped(render: Any) -> None:
+    given = summary(
+        data=EVIL, task=EVIL, metric=EVIL, messages=[EVIL], adversaries={EVIL: [1]}, methods={EVIL: method()}
+    )
+    page = render(given, [(EVIL, EVIL, picture())], config=EVIL, title=EVIL)
+    assert not page.all("script")
+    [image] = page.all("img")
+    assert set(image) == {"alt", "src"}
+    assert all("style" in given for given in page.all("span"))
+    for tag in ("title", "h1", "h2", "dd", "th", "li", "figcaption", "code"):
+        assert any(EVIL in text for text in page.of(tag)), tag
+
+
+def test_the_table_shows_every_number_of_a_method(render: Any) -> None:
+    page = render(summary(methods={"alphaedge": method()}))
+    assert page.of("th")[-1] == "AlphaEdge"
+    assert page.of("strong") == ["0.7812"]
+    assert page.of("td") == ["± 0.0100", "0.7500", "0.5000", "1 MB of 4 MB (25.0%)", "1,234"]
+
+
+def test_only_the_best_mean_is_bold(render: Any) -> None:
+    methods = {"alphaedge": method(mean=0.71), "nops": method(mean=0.72), "noagg": method(mean=None)}
+    assert render(summary(methods=methods)).of("strong") == ["0.7200"]
+
+
+def test_methods_stand_in_their_usual_order_by_their_usual_names(render: Any) -> None:
+    names = ["b-new", "a-new", "nops-paper", "noagg", "uniweight"]
+    page = render(summary(methods={name: method() for name in names}))
+    assert page.of("th")[-5:] == ["UniWeight", "NoAgg", "NoPS (paper)", "a-new", "b-new"]
+
+
+def test_a_number_that_is_not_there_is_a_dash(render: Any) -> None:
+    bare = method(mean=None, ci95=None, pooled=None, loss=float("nan"), per_seed=[None])
+    bare["bytes"] = {"full": 0, "common": 0, "changed": 0}
+    page = render(summary(methods={"noagg": bare}))
+    assert page.of("td") == [html.NONE, html.NONE, html.NONE, "none", "1,234"]
+    assert page.of("strong") == []
+
+
+@pytest.mark.parametrize(("seeds", "ci95", "says"), [(1, None, "One seed"), (5, 0.1, "over 5 seeds")])
+def test_the_page_says_what_its_intervals_are(render: Any, seeds: int, ci95: float | None, says: str) -> None:
+    page = render(summary(methods={"alphaedge": method(ci95=ci95, per_seed=[0.5] * seeds)}))
+    assert any(says in text for text in page.of("p"))
+    assert any("±" in text for text in page.of("td")) == (seeds > 1)
+
+
+def test_there_is_no_messages_section_without_messages(render: Any) -> None:
+    assert "Messages" not in render(summary()).of("h2")
+    assert "Messages" in render(summary(messages=["edge 3 is slow"])).of("h2")
+
+
+def test_the_page_says_which_edges_were_adversaries(render: Any) -> None:
+    assert "seed 0: 1, 4; seed 2: 3" in render(summary(adversaries={"0": [1, 4], "1": [], "2": [3]})).of("dd")
+    assert "Adversaries" not in render(summary(adversaries={"0": []})).of("dt")
+
+
+def test_a_figure_without_a_caption_gets_the_one_of_its_kind(render: Any) -> None:
+    page = render(summary(), [("One", "", picture()), ("Two", "Mine.", picture())])
+    assert page.of("figcaption") == [html.CAPTIONS["score_per_edge"], "Mine."]
+
+
+def test_every_kind_of_figure_has_a_caption() -> None:
+    cells = {"method": ["nops"], "seed": [0], "edge": [0], "peer": [1], "time": [0.5], "score": [0.5]}
+    table = pl.DataFrame(cells | {"aggregation": [0], "share": [1.0], "count": [1]})
+    made = [
+        figures.scores_over_time(table, "AUC"),
+        figures.weight_matrix(table, "nops"),
+        figures.who_fetches_from_whom(table, "nops"),
+        picture(),
+    ]
+    assert {str(figure.get_label()) for figure in made} == set(html.CAPTIONS)
+
+
+@pytest.mark.parametrize("label", ["score_per_edge", "Nothing was mixed.", ""])
+def test_every_image_has_an_alternative_text(render: Any, label: str) -> None:
+    figure = Figure(figsize=(1, 1))
+    figure.set_label(label)
+    [image] = render(summary(), [("My title", "My caption.", figure)]).all("img")
+    first = html.CAPTIONS.get(label, label or "My caption.").split(". ")[0]
+    assert image["alt"] == f"My title. {first}"
+
+
+def test_the_configuration_is_folded_away_as_it_was_written(render: Any, tmp_path: Path) -> None:
+    config = '[data]\nname = "a<b>"\n\n[[x]]\n'
+    assert len(render(summary(), config=config).all("details")) == 1
+    raw = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<code>[data]\nname = &#34;a&lt;b&gt;&#34;\n\n[[x]]\n</code>" in raw
+
+
+def test_the_page_fits_a_phone_and_the_dark(render: Any) -> None:
+    page = render(summary())
+    assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in page.all("meta")
+    [style] = page.of("style")
+    assert "prefers-color-scheme: dark" in style
+
+
+def test_a_run_in_which_no_method_finished_still_has_a_page(render: Any) -> None:
+    assert render(summary(methods={}, clusters=None)).of("td") == []
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (999, "999 B"), (999_600, "1 MB"), (12_345, "12.3 kB"), (5 * 10**18, "5000 PB")]
+)
+def test_bytes_are_told_in_three_digits(count: int, text: str) -> None:
+    assert html.human(count) == text

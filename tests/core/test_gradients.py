@@ -250,6 +250,22 @@ def test_dropout_runs_in_training_and_is_off_in_predictions(engine: type[OneAtAT
     assert not torch.equal(means[-1, 0], means[-1, 1]), "two edges had the same mask"
 
 
+@pytest.mark.parametrize("engine", [OneAtATime, Stacked])
+def test_what_a_call_does_depends_on_its_mode_and_not_on_earlier_calls(
+    engine: type[OneAtATime] | type[Stacked],
+) -> None:
+    case, model = _dropout_model()
+    model.module.drop.eval()  # as the user left it
+    run = run_of(case, model)
+    worker = engine(model)
+    varies = []
+    for _ in range(2):
+        outputs = worker.gradient(*run, training=True).outputs
+        varies.append(not torch.equal(outputs, worker.gradient(*run, training=True).outputs))
+        worker.outputs(*run.without_labels())
+    assert varies[0] == varies[1]
+
+
 def test_two_dropouts_of_one_tensor_keep_masks_of_their_own_when_traced() -> None:
     class Twice(nn.Module):
         def __init__(self) -> None:

@@ -19,7 +19,7 @@ def test_the_share_is_the_sigmoid_of_the_discounted_lead(
     home = Home(memory=memory, temperature=temperature)
     lead, discounted = torch.zeros(1).double(), [0.0, 0.0]
     for mixed, alone in losses:
-        lead = home.update(lead, torch.tensor([mixed]).double(), torch.tensor([alone]).double())
+        lead = home.update(lead, *torch.tensor([[mixed], [alone]], dtype=torch.float64))
         discounted = [memory * discounted[0] + mixed, memory * discounted[1] + alone]
     expected = 1 / (1 + np.exp(-np.clip(temperature * (discounted[1] - discounted[0]), -700, 700)))
     assert float(home.share(lead)) == pytest.approx(expected, rel=1e-6, abs=1e-12)

@@ -42,6 +42,15 @@ def test_shares_of_vanished_weights_are_zero() -> None:
     assert _links(0.0, n1=0.0, n2=0.0).shares() == {1: 0.0, 2: 0.0}
 
 
+def test_former_neighbours_are_remembered_on_the_scale_of_the_shares() -> None:
+    links = _links(2.0, n1=2.0, n7=100.0)
+    assert links.remembered() == {}
+    links.switch([1], Learned(remember=True))
+    assert links.remembered() == pytest.approx({7: 25.0})
+    links.switch([1, 7], Learned(remember=True))
+    assert links.remembered() == {}
+
+
 @pytest.mark.parametrize("newcomer", [0.0, 0.5, 1.0])
 def test_a_newcomer_starts_at_a_share_of_the_mean_of_those_that_stay(newcomer: float) -> None:
     links = _links(2.0, n1=1.0, n2=6.0, n3=100.0)

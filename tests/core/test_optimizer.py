@@ -157,6 +157,19 @@ def test_rows_that_were_never_touched_stay_while_they_coast() -> None:
     assert torch.equal(value, kept)
 
 
+def test_rows_of_several_models_coast_by_the_clock_of_their_owner() -> None:
+    before, missed = torch.tensor([3, 400, 50]), torch.tensor([30, 7, 0])
+    owner = torch.tensor([1, 0, 0, 2, 1])
+    rows = [torch.randn(5, 4).double(), torch.randn(5, 4).double(), torch.rand(5, 4).double()]
+    together = [r.clone() for r in rows]
+    Adam().coast(*together, before, missed, owner)
+    for u, model in enumerate(owner.tolist()):
+        alone = [r[u : u + 1].clone() for r in rows]
+        Adam().coast(*alone, before[model : model + 1], missed[model : model + 1])
+        for a, b in zip(together, alone, strict=True):
+            torch.testing.assert_close(a[u], b[0], rtol=1e-5, atol=1e-9)
+
+
 @given(before=st.integers(0, 3000), missed=st.integers(0, 120), seed=st.integers(0, 99))
 def test_coasting_in_two_legs_is_coasting_in_one(before: int, missed: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)

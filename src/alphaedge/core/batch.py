@@ -25,7 +25,11 @@ class Batch:
 
     def __getitem__(self, index: Tensor) -> "Batch":
         """The batches of some of the edges, or some of a longer list of batches."""
-        return Batch(tuple(x[index] for x in self.inputs), tuple(r[index] for r in self.rows), self.labels[index])
+        return Batch(
+            tuple(x.index_select(0, index) for x in self.inputs),
+            tuple(r.index_select(0, index) for r in self.rows),
+            self.labels.index_select(0, index),
+        )
 
     def joined(self, count: int, tables: Sequence[TableLayout]) -> "Batch":
         """``count`` successive batches of each edge, given edge by edge, as one; a row may then be named twice."""

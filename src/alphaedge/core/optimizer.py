@@ -43,19 +43,20 @@ class Adam:
             return
         # The fused kernel reads memory in order, whatever the strides say.
         gradient = gradient.contiguous()
-        if bool((steps == steps[0]).all()):
+        counts = steps.tolist()
+        if counts.count(counts[0]) == len(counts):
             values, gradients, ms, vs = [value], [gradient], [m], [v]
-            counts = [steps[0].to(torch.float32)]
+            numbers = [torch.tensor(float(counts[0]))]
         else:
             values, gradients, ms, vs = (list(t.unbind(0)) for t in (value, gradient, m, v))
-            counts = list(steps.to(torch.float32).unbind(0))
+            numbers = list(steps.to(torch.float32).unbind(0))
         torch._fused_adam_(
             values,
             gradients,
             ms,
             vs,
             [],
-            counts,
+            numbers,
             lr=self.rate,
             beta1=self.beta1,
             beta2=self.beta2,

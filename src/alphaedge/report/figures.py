@@ -168,7 +168,7 @@ def score_per_edge(summary: Mapping[str, Any]) -> Figure:
     values = values[:, order]
     figure, axes = _chart("score_per_edge")
     axes.vlines(range(n), values.min(axis=0), values.max(axis=0), FAINT, zorder=1)
-    size, apart = float(np.clip(30 / np.sqrt(n), 2.8, 6.5)), min(0.6 / len(methods), 0.016 * n)
+    size, apart = float(np.clip(30 / np.sqrt(n), 2.8, 6.5)), min(0.6 / len(methods), 0.01 * n)
     for index, name in enumerate(methods):
         beside = (index - (len(methods) - 1) / 2) * apart  # or equal dots would hide each other
         axes.plot(np.arange(n) + beside, values[index], linestyle="", markersize=size, **look(name).marks())

@@ -108,10 +108,11 @@ class Batches:
     def get(self, edges: Tensor, numbers: Tensor) -> Batch:
         """Batch ``numbers[k]`` of edge ``edges[k]``, stacked, with the labels that the edge is taught."""
         place = self._at_input[edges] + numbers
-        labels = self._taught[self.at_label[edges] + numbers]
-        return Batch(tuple(x[place] for x in self._inputs), tuple(r[place] for r in self._rows), labels)
+        labels = self._taught.index_select(0, self.at_label[edges] + numbers)
+        inputs = tuple(x.index_select(0, place) for x in self._inputs)
+        return Batch(inputs, tuple(r.index_select(0, place) for r in self._rows), labels)
 
     def rows(self, edges: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
         """The id rows that those batches name, per table [k, C]."""
         place = self._at_input[edges] + numbers
-        return tuple(r[place] for r in self._rows)
+        return tuple(r.index_select(0, place) for r in self._rows)

@@ -48,19 +48,22 @@ def run_stretch(
     compact = WorkingSet(part, stretch, batches, rule) if isinstance(rule, Adam) and rule.rows == "dense" else None
     k, width = stretch.predicted.shape
     outputs: Tensor | None = None
+    training, predicting = stretch.trained >= 0, stretch.predicted >= 0
+    shared = predicting & (stretch.predicted == stretch.trained) & same_pass
     for s in range(width):
-        p, t = stretch.predicted[:, s], stretch.trained[:, s]
-        shared = (p == t) & (p >= 0) if same_pass else torch.zeros_like(p, dtype=torch.bool)
-        for which, training in (((p >= 0) & ~shared, False), (t >= 0, True)):
+        for which, numbers, learning in (
+            (predicting[:, s] & ~shared[:, s], stretch.predicted[:, s], False),
+            (training[:, s], stretch.trained[:, s], True),
+        ):
             places = which.nonzero().flatten()
             if not len(places):
                 continue
             everybody = len(places) == k
             some = part if everybody else part.part(places)
-            batch = batches.get(stretch.edges[places], (t if training else p)[places])
+            batch = batches.get(stretch.edges[places], numbers[places])
             if compact:
                 batch = compact.renumber(batch, places)
-            if training:
+            if learning:
                 found, _ = learn(some, batch, gradients, online)
                 if not everybody:
                     part.put(places, some)
@@ -68,10 +71,11 @@ def run_stretch(
                 found = predict(some, batch, gradients)
             if outputs is None:
                 outputs = torch.full((k, width, found.shape[1]), torch.nan, dtype=found.dtype)
-            if not training:
-                outputs[places, s] = found
-            elif bool(shared.any()):
-                outputs[shared, s] = found[shared[places]]
+            noted = places[shared[places, s]] if learning else places
+            if len(noted) == k:
+                outputs[:, s] = found
+            elif len(noted):
+                outputs[noted, s] = found[shared[places, s]] if learning else found
     if compact:
         compact.finish()
     fleet.put(stretch.edges, part)

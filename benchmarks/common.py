@@ -1,0 +1,113 @@
+"""What the benchmarks share: shapes, data, timing, output."""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from alphaedge.core.fields import Field
+from alphaedge.core.fleet import Fleet
+from alphaedge.core.model import Model
+from alphaedge.data.stream import Dataset, Stream
+from alphaedge.models.deepfm import deepfm
+from alphaedge.models.mlp import mlp
+from alphaedge.simulation.batches import Batches, Inputs, Labels
+from alphaedge.simulation.conditions import Conditions
+
+BATCH = 50
+
+
+def mlp_shape(edges: int, batches: int) -> tuple[Dataset, Model]:
+    """An air-quality-like regression: 60 numbers through 64 and 32 hidden units."""
+    fields = (Field("x", "number", 60),)
+    return _data(fields, edges, batches, "regress"), mlp(fields, loss="mse")
+
+
+def deepfm_shape(edges: int, batches: int) -> tuple[Dataset, Model]:
+    """A MovieLens-like DeepFM: 6,040 users and 3,931 items, two categories, four numbers, embeddings of 16."""
+    fields = (
+        Field("user", "id", 6040),
+        Field("item", "id", 3931),
+        Field("occupation", "category", 21),
+        Field("age", "category", 7),
+        Field("numbers", "number", 4),
+    )
+    return _data(fields, edges, batches, "classify"), deepfm(fields, dim=16)
+
+
+def _data(fields: tuple[Field, ...], edges: int, batches: int, task: Any) -> Dataset:
+    generator = torch.Generator().manual_seed(0)
+    count = batches * BATCH
+
+    def values(field: Field) -> torch.Tensor:
+        if field.kind == "number":
+            return torch.randn(count, field.size, generator=generator)
+        # Popular ids first, as in real catalogues.
+        return (torch.rand(count, generator=generator) ** 2 * field.size).long()
+
+    streams = tuple(
+        Stream(
+            {f.name: values(f) for f in fields},
+            torch.randint(0, 2, (count,), generator=generator).float(),
+            torch.arange(count, dtype=torch.float64),
+        )
+        for _ in range(edges)
+    )
+    return Dataset("benchmark", task, fields, streams)
+
+
+def prepare(data: Dataset, model: Model) -> tuple[Batches, Fleet, Inputs]:
+    """Batches and a fleet for a benchmark's data."""
+    inputs = Inputs.cut(data, model, BATCH)
+    labels = Labels.draw(data, inputs, BATCH, Conditions(), 0, model.dtype)
+    return Batches([inputs], [labels]), Fleet.start([model], [0] * len(data.streams)), inputs
+
+
+def in_turn(jobs: dict[str, Callable[[], None]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each job in each round; the jobs take turns, so that a busy machine is busy for all of them."""
+    seconds: dict[str, list[float]] = {name: [] for name in jobs}
+    for name in jobs:
+        jobs[name]()
+    for _ in range(rounds):
+        for name, job in jobs.items():
+            began = time.perf_counter()
+            job()
+            seconds[name].append(time.perf_counter() - began)
+    return seconds
+
+
+def median_ratio(slow: list[float], fast: list[float], scale: float = 1.0) -> float:
+    """The median over rounds of slow / fast, times ``scale``."""
+    ratios = sorted(a / b for a, b in zip(slow, fast, strict=True))
+    middle = len(ratios) // 2
+    median = ratios[middle] if len(ratios) % 2 else (ratios[middle - 1] + ratios[middle]) / 2
+    return median * scale
+
+
+def report(title: str, columns: list[str], rows: list[list[str]], figures: dict[str, Any], json_file: Path | None) -> None:
+    """Print a table and, if asked, write the figures."""
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+    if json_file:
+        json_file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+
+
+def arguments(description: str, **extra: Any) -> argparse.Namespace:
+    """``--json FILE``, ``--quick``, and what a benchmark adds; torch is set to one thread."""
+    torch.set_num_threads(1)
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here")
+    parser.add_argument("--quick", action="store_true", help="a few rounds only, to see that it works")
+    for name, options in extra.items():
+        parser.add_argument(f"--{name}", **options)
+    return parser.parse_args()

@@ -1,0 +1,72 @@
+"""The vectorised engine against a plain loop over ``nn.Module``s with default ``torch.optim.Adam``, one thread each.
+
+Both predict and learn the same batches. The DeepFM is measured with both readings of Adam for id rows: ``lazy``
+(the engine's default, only named rows move) and ``dense`` (exactly what the plain loop does).
+"""
+
+import copy
+from collections.abc import Callable
+
+import torch
+
+from alphaedge.core.gradients import Stacked
+from alphaedge.core.model import Model
+from alphaedge.core.online import Online
+from alphaedge.core.optimizer import Adam
+from alphaedge.data.stream import Dataset
+from alphaedge.simulation.stretch import Stretch, run_stretch
+from benchmarks.common import BATCH, arguments, deepfm_shape, in_turn, median_ratio, mlp_shape, prepare, report
+
+STEPS = 20
+
+
+def plain_loop(data: Dataset, model: Model) -> Callable[[], None]:
+    """``STEPS`` batches on each edge, as most simulators do it."""
+    modules = [copy.deepcopy(model.module) for _ in data.streams]
+    optimizers = [torch.optim.Adam(m.parameters(), lr=0.001) for m in modules]
+
+    def job() -> None:
+        for step in range(STEPS):
+            rows = slice(step * BATCH, (step + 1) * BATCH)
+            for stream, module, optimizer in zip(data.streams, modules, optimizers, strict=True):
+                outputs = module(*(stream.inputs[f][rows] for f in model.fields))
+                loss = model.loss.function(outputs, stream.labels[rows])
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+
+    return job
+
+
+def engine(data: Dataset, model: Model, rows: str) -> Callable[[], None]:
+    """The same batches as one stretch of the engine."""
+    batches, fleet, _ = prepare(data, model)
+    gradients, online = Stacked(model), Online(Adam(0.001, rows=rows))  # type: ignore[arg-type]
+    numbers = torch.arange(STEPS).expand(len(fleet), -1)
+    stretch = Stretch(torch.arange(len(fleet)), numbers, numbers)
+    return lambda: (run_stretch(fleet, stretch, batches, gradients, online, same_pass=True), None)[1]
+
+
+def main() -> None:
+    """Measure, print, write."""
+    args = arguments(__doc__ or "")
+    rounds = 3 if args.quick else 15
+    figures, rows = {}, []
+    for name, (data, model), kinds in (
+        ("mlp", mlp_shape(35, STEPS), ["lazy"]),
+        ("deepfm", deepfm_shape(10, STEPS), ["lazy", "dense"]),
+    ):
+        jobs = {"loop": plain_loop(data, model), **{kind: engine(data, model, kind) for kind in kinds}}
+        seconds = in_turn(jobs, rounds)
+        work = STEPS * len(data.streams)
+        figures[name] = {"loop_edge_batches_per_second": work / min(seconds["loop"])}
+        for kind in kinds:
+            ratio = median_ratio(seconds["loop"], seconds[kind])
+            figures[name]["ratio" if kind == "lazy" else f"ratio_{kind}"] = ratio
+            label = name if len(kinds) == 1 else f"{name}, {kind} rows"
+            rows.append([label, f"{work / min(seconds['loop']):,.0f}", f"{work / min(seconds[kind]):,.0f}", f"{ratio:.1f}"])
+    report("edge-batches per second", ["model", "plain loop", "engine", "ratio"], rows, figures, args.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Cost per edge-batch and peak memory of AlphaEdge with the MLP, from 10 to 10,000 edges.
+
+Each size runs in a process of its own, so that its peak memory is its own; sizes take turns over the rounds.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+
+import torch
+
+from alphaedge.core.methods import AlphaEdge
+from alphaedge.data.stream import Dataset
+from alphaedge.metrics import one_minus_smape
+from alphaedge.simulation.batches import Batches, Inputs, Labels
+from alphaedge.simulation.conditions import Conditions
+from alphaedge.simulation.engine import Engine
+from alphaedge.simulation.record import Record
+from alphaedge.simulation.timeline import Timeline
+from alphaedge.simulation.world import World
+from benchmarks.common import BATCH, arguments, mlp_shape, prepare, report
+
+SIZES = [10, 100, 1_000, 10_000]
+
+
+def measure(edges: int, batches: int) -> dict[str, float]:
+    """Run AlphaEdge (without a home model) once to warm up and once for the clock."""
+    from alphaedge.core.gradients import Stacked
+    from alphaedge.core.online import Online
+
+    torch.set_num_threads(1)
+    # All edges share one stream's numbers: what is measured is the engine, not the making of data.
+    small, model = mlp_shape(min(edges, 10), batches)
+    data = Dataset("benchmark", "regress", small.fields, tuple(small.streams[e % len(small.streams)] for e in range(edges)))
+    gradients = Stacked(model)
+
+    def run() -> float:
+        ready, fleet, inputs = _shared(small, model, edges) if edges > 10 else prepare(data, model)
+        record = Record(edges, len(ready.scored), BATCH, one_minus_smape)
+        world = World(
+            method=AlphaEdge(home=None),
+            batches=ready,
+            timelines=[Timeline(inputs, "batch-index", Conditions(), 20)],
+            seeds=[0],
+            fleet=fleet,
+            gradients=gradients,
+            conditions=Conditions(),
+            record=record,
+        )
+        engine = Engine(world, Online(), same_pass=True)
+        began = time.perf_counter()
+        engine.run()
+        return time.perf_counter() - began
+
+    if edges <= 1_000:
+        run()
+    seconds = run()
+    return {
+        "cost": seconds / (edges * batches),
+        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+
+
+def _shared(small, model, edges):  # type: ignore[no-untyped-def]
+    """Batches of a large fleet whose edges take turns in a few streams."""
+    from alphaedge.core.fleet import Fleet
+
+    few = Inputs.cut(small, model, BATCH)
+    labels = Labels.draw(small, few, BATCH, Conditions(), 0, model.dtype)
+    copies = -(-edges // len(small.streams))
+    many = Inputs(few.inputs, few.rows, few.times, (few.start * copies)[:edges], (few.count * copies)[:edges])
+    repeated = Labels(labels.scored.repeat(copies, 1), labels.taught.repeat(copies, 1))
+    batches = Batches([many], [repeated])
+    per_edge = few.count[0]
+    batches.at_label = torch.arange(edges) * per_edge
+    return batches, Fleet.start([model], [0] * edges), many
+
+
+def main() -> None:
+    """Measure, print, write."""
+    if sys.argv[1:2] == ["--size"]:
+        size, batches = int(sys.argv[2]), int(sys.argv[3])
+        print(json.dumps(measure(size, batches)))
+        return
+    args: argparse.Namespace = arguments(__doc__ or "")
+    sizes = [10, 100] if args.quick else SIZES
+    rounds = 1 if args.quick else 3
+    cost: dict[int, list[float]] = {n: [] for n in sizes}
+    memory: dict[int, float] = {}
+    for _ in range(rounds):
+        for edges in sizes:
+            command = [sys.executable, "-m", "benchmarks.scaling", "--size", str(edges), "40"]
+            found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            cost[edges].append(found["cost"])
+            memory[edges] = found["memory"]
+    best = {n: min(c) for n, c in cost.items()}
+    ratios = sorted(a / b for a, b in zip(cost[sizes[-1]], cost[100], strict=True))
+    figures = {
+        "edges": sizes,
+        "cost": [best[n] for n in sizes],
+        "memory": [memory[n] for n in sizes],
+        "cost_ratio": ratios[len(ratios) // 2],
+    }
+    rows = [[f"{n:,}", f"{best[n] * 1e6:.1f}", f"{best[n] / best[100]:.2f}", f"{memory[n] / 1e9:.2f}"] for n in sizes]
+    columns = ["edges", "µs per edge-batch", "to 100 edges", "peak memory, GB"]
+    report("AlphaEdge with the MLP, 40 batches each, aggregations included", columns, rows, figures, args.json)
+
+
+if __name__ == "__main__":
+    main()

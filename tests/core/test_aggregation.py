@@ -118,7 +118,7 @@ def test_the_weights_gradient_is_autograds_over_the_materialised_mixture(
     for seed in range(3):
         w = world(kind, dtype, seed)
         weights = Weights.fixed(torch.rand(3, 5).to(dtype) + 0.2)
-        _, after = w.aggregate(weights, Learned(steps=1))
+        _, after = w.aggregate(weights, Learned(steps=1, rate=0.05))
         found = after.m / 0.1  # after one step from zero, m is (1 - beta1) times the gradient
         for edge in range(3):
             a = weights.raw[edge].clone().requires_grad_()
@@ -180,7 +180,7 @@ def test_weights_learned_on_joined_batches_descend_their_mean_loss() -> None:
     joined = batch_of(inputs, labels, model).joined(3, model.tables)
     long = [x.reshape(3, 18, *x.shape[2:]) for x in inputs]
     whole = World(model, w.fleet, w.fetched, long, joined, w.known)
-    _, after = whole.aggregate(w.weights(), Learned(steps=1))
+    _, after = whole.aggregate(w.weights(), Learned(steps=1, rate=0.05))
     for edge in range(3):
         a = torch.ones(5).double().requires_grad_()
         (expected,) = torch.autograd.grad(materialised_loss(whole, edge, a), a)
@@ -289,7 +289,7 @@ def test_a_peer_that_is_right_gains_weight_and_one_that_is_wrong_loses_all_of_it
     own, target = torch.zeros(1, 5).double(), torch.ones(1, 5).double()
     differences = torch.stack([target - own, -3 * target], dim=1)
     toy = Toy(own, differences, torch.ones(1, 2, dtype=torch.bool), torch.ones(1, 3).double(), target)
-    after = toy.learn(Weights.fixed(toy.raw), Learned(steps=60))
+    after = toy.learn(Weights.fixed(toy.raw), Learned(steps=60, rate=0.05))
     assert after.raw[0, 1] > after.raw[0, 0]
     assert after.raw[0, 2] == 0
 
@@ -365,7 +365,7 @@ def _assert_mixed(fleet: Fleet, expected: tuple[np.ndarray, list[np.ndarray]]) -
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("rule", [ByRecords(), Uniform(), Learned()])
+@pytest.mark.parametrize("rule", [ByRecords(), Uniform(), Learned(rate=0.05)])
 def test_the_mix_is_the_one_that_numpy_computes(kind: str, rule: ByRecords | Uniform | Learned) -> None:
     for seed in range(3):
         w = world(kind, seed=seed)

@@ -73,8 +73,8 @@ def test_the_papers_reading_is_literal(kind: type[AlphaEdge] | type[RandPS] | ty
     assert type(paper) is kind
 
 
-def test_the_papers_alphaedge_replaces_one_of_five_at_every_aggregation() -> None:
-    assert AlphaEdge.paper().selection == Greedy(peers=5, replace=1, every=1)
+def test_the_papers_alphaedge_replaces_one_of_five_in_any_case_at_every_aggregation() -> None:
+    assert AlphaEdge.paper().selection == Greedy(peers=5, replace=1, every=1, keep_better=False)
 
 
 @pytest.mark.parametrize("kind", [FedWeight, UniWeight, NoAgg])

@@ -101,8 +101,8 @@ def test_fifty_steps_with_lazy_rows_are_torchs_sparse_adam() -> None:
 @pytest.mark.parametrize("optimizer", [Adam(rate=0.1, rows="lazy"), SGD(0.1)])
 def test_lazy_rows_move_only_where_the_batch_names_them(optimizer: Adam | SGD) -> None:
     case, model = ZOO["two tables"], ZOO["two tables"].model()
-    fleet, engine = _fleet(model), Stacked(model)
-    for inputs, labels in _stream(case, 3, 6, size=2):
+    fleet, engine = _fleet(model), Stacked(model, trace=False)
+    for inputs, labels in _stream(case, 3, 4, size=2):
         before = [t.value.clone() for t in fleet.tables], [t.m.clone() for t in fleet.tables]
         batch = batch_of(inputs, labels, model)
         learn(fleet, batch, engine, Online(optimizer))
@@ -133,7 +133,7 @@ def test_both_engines_learn_alike(kind: str, rows: str) -> None:
     case, model = ZOO[kind], ZOO[kind].model()
     one = _fleet(model)
     other = copy.deepcopy(one)
-    for inputs, labels in _stream(case, 3, 8):
+    for inputs, labels in _stream(case, 3, 4):
         batch = batch_of(inputs, labels, model)
         learn(one, batch, Stacked(model), Online(Adam(rate=0.01, rows=rows)))
         learn(other, batch, OneAtATime(model), Online(Adam(rate=0.01, rows=rows)))
@@ -147,8 +147,8 @@ def test_the_scratch_row_has_no_effect_on_anything(rows: str) -> None:
     case, model = ZOO["two tables"], ZOO["two tables"].model()
     clean = _fleet(model)
     dirty = copy.deepcopy(clean)
-    engine, online = Stacked(model), Online(Adam(rate=0.01, rows=rows))
-    for inputs, labels in _stream(case, 3, 8):
+    engine, online = Stacked(model, trace=False), Online(Adam(rate=0.01, rows=rows))
+    for inputs, labels in _stream(case, 3, 4):
         batch = batch_of(inputs, labels, model)
         for table in dirty.tables:
             table.value[:, -1] = torch.randn(())
@@ -166,7 +166,7 @@ def test_edges_that_learn_in_parts_and_at_different_ages_are_those_that_learn_al
     case, model = ZOO[kind], ZOO[kind].model()
     together = _fleet(model, edges=4)
     alone = copy.deepcopy(together)
-    engine, online = Stacked(model), Online(Adam(rate=0.01, rows=rows))
+    engine, online = Stacked(model, trace=False), Online(Adam(rate=0.01, rows=rows))
     groups = [[0, 1, 2, 3], [2], [3, 0], [1, 2, 0], [2, 3], [0, 1, 2, 3]]
     for edges, (inputs, labels) in zip(groups, _stream(case, 4, len(groups)), strict=True):
         batch = batch_of(inputs, labels, model)[torch.tensor(edges)]

@@ -219,7 +219,7 @@ ZOO: dict[str, Case] = {
         lambda: DeepFM(DEEPFM_FIELDS, dim=3, hidden=(6,), spread=0.3),
         deepfm_inputs,
         tuple(f.name for f in DEEPFM_FIELDS),
-        (IdTable(("user",), ("rows.0",)), IdTable(("item",), ("rows.1",))),
+        (IdTable(("user",), ("ids.0",)), IdTable(("item",), ("ids.1",))),
     ),
     "two tables": Case(TwoTables, _two_tables_inputs, ("user", "target", "basket", "x"), TWO_TABLES),
     "batch norm": Case(_sequence(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Linear(4, 1)), numbers(5)),

@@ -3,6 +3,7 @@
 from itertools import combinations
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
@@ -20,6 +21,7 @@ FIELDS = (
     Field("tags", "set", 4),
     Field("x", "number", 2),
     Field("item", "id", 9),
+    Field("hour", "category", 5),
 )
 
 
@@ -30,17 +32,19 @@ def _inputs(*leading: int) -> list[Tensor]:
         torch.randint(0, 2, (*leading, 4)).float(),
         torch.randn(*leading, 2),
         torch.randint(0, 9, leading),
+        torch.randint(0, 5, leading),
     ]
 
 
 def _by_hand(module: DeepFM, inputs: list[Tensor], example: int) -> float:
     """The formula of the paper, feature by feature and pair by pair."""
-    rows = [r.detach().numpy() for r in module.rows]
-    user, day, tags, x, item = (v[example].numpy() for v in inputs)
-    features = [rows[0][user], rows[1][day]]
-    features.append(rows[2][tags > 0].mean(0) if tags.sum() else np.zeros_like(rows[2][0]))
-    features += [x[0] * rows[3][0], x[1] * rows[3][1]]
-    features.append(rows[4][item])
+    users, items = (r.detach().numpy() for r in module.ids)
+    categories, numbers = module.categories.detach().numpy(), module.numbers.detach().numpy()
+    sets = module.sets[0].detach().numpy()
+    user, day, tags, x, item, hour = (v[example].numpy() for v in inputs)
+    features = [users[user], items[item], categories[day], categories[3 + hour]]
+    features.append(sets[tags > 0].mean(0) if tags.sum() else np.zeros_like(sets[0]))
+    features += [x[0] * numbers[0], x[1] * numbers[1]]
     first = sum(f[0] for f in features)
     second = sum(a[1:] @ b[1:] for a, b in combinations(features, 2))
     deep = np.concatenate([f[1:] for f in features])
@@ -65,13 +69,20 @@ def test_every_id_field_is_an_id_table_and_nothing_else_is() -> None:
     assert [t.name for t in model.tables] == ["user", "item"]
     assert [(t.rows, t.width, t.fields) for t in model.tables] == [(7, 4, (0,)), (9, 4, (4,))]
     dense = {s.name for s in model.dense_layout}
-    assert {"rows.1", "rows.2", "rows.3", "bias"} <= dense
-    assert not {"rows.0", "rows.4"} & dense
+    assert {"categories", "sets.0", "numbers", "bias"} <= dense
+    assert not {"ids.0", "ids.1"} & dense
     assert model.loss.link(torch.zeros(1)).item() == 0.5, "outputs are logits"
 
 
 def test_a_model_without_ids_has_no_tables() -> None:
     assert deepfm(FIELDS[1:4]).tables == ()
+
+
+@pytest.mark.parametrize("kind", ["id", "category", "set", "number"])
+def test_fields_of_one_kind_are_enough(kind: str) -> None:
+    chosen = [i for i, f in enumerate(FIELDS) if f.kind == kind]
+    module = DeepFM([FIELDS[i] for i in chosen], dim=3, hidden=(4,))
+    assert module(*(_inputs(6)[i] for i in chosen)).shape == (6,)
 
 
 def test_it_runs_stacked() -> None:

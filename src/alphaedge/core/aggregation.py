@@ -44,11 +44,11 @@ class Learned:
     """
 
     steps: int = 10
-    rate: float = 0.05
+    rate: float = 0.2
     start: float = 1.0
     newcomer: float = 0.5
     remember: bool = True
-    batches: int = 1
+    batches: int = 5
 
     def __post_init__(self) -> None:
         check_number("steps", self.steps, low=1, whole=True)
@@ -59,8 +59,8 @@ class Learned:
 
     @classmethod
     def paper(cls) -> "Learned":
-        """The literal reading: rate 0.001, newcomers at 0, nothing remembered of a peer that was replaced."""
-        return cls(rate=0.001, newcomer=0.0, remember=False)
+        """The literal reading: rate 0.001 on one batch, newcomers at 0, nothing remembered of a replaced peer."""
+        return cls(rate=0.001, newcomer=0.0, remember=False, batches=1)
 
 
 @final

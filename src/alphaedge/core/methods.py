@@ -69,8 +69,15 @@ class AlphaEdge(Method):
 
     @classmethod
     def paper(cls) -> "AlphaEdge":
-        """As printed: weight rate 0.001, newcomers at 0, no cold start, no training on the aggregation batch."""
-        return cls(aggregation=Learned.paper(), train_on_aggregation=False, adopt_rows=False, home=None)
+        """As printed: weight rate 0.001, newcomers at 0, replaced in any case, no cold start, the aggregation batch
+        not trained on, no home model."""
+        return cls(
+            aggregation=Learned.paper(),
+            selection=Greedy(keep_better=False, useless=0.0),
+            train_on_aggregation=False,
+            adopt_rows=False,
+            home=None,
+        )
 
 
 @final

@@ -23,13 +23,14 @@ Topology = Mapping[int, Mapping[int, float]]
 class View:
     """What an edge knows when it chooses.
 
-    candidates: the edges it knows and may fetch from, itself not among them.
+    candidates: the edges it knows and may fetch from (it never chooses itself).
     shares: its own normalised weight for each neighbour. topology: the same of other edges, as far as known.
+    remembered: the weight it had for former neighbours, on the scale of ``shares``.
     """
 
     edge: int
     neighbours: Sequence[int]
-    candidates: Collection[int]
+    candidates: Sequence[int]
     shares: Mapping[int, float]
     topology: Topology
     remembered: Mapping[int, float] = field(default_factory=dict)
@@ -38,10 +39,10 @@ class View:
 def two_hop_scores(view: View) -> dict[int, float]:
     """s_ik for every candidate k that is no neighbour and that some neighbour has a positive weight for."""
     scores: dict[int, float] = {}
-    outside = set(view.candidates) - set(view.neighbours) - {view.edge}
+    taken = {view.edge, *view.neighbours}
     for j in view.neighbours:
         for k, weight in view.topology.get(j, {}).items():
-            if k in outside and weight > 0 and view.shares.get(j, 0.0) > 0:
+            if k not in taken and k in view.candidates and weight > 0 and view.shares.get(j, 0.0) > 0:
                 scores[k] = scores.get(k, 0.0) + view.shares[j] * weight
     return scores
 
@@ -49,51 +50,57 @@ def two_hop_scores(view: View) -> dict[int, float]:
 @final
 @dataclass(frozen=True)
 class Greedy:
-    """The paper's rule: K neighbours, of which K' are replaced every m aggregations."""
+    """The paper's rule: K neighbours, of which the K' weakest are replaced every m aggregations.
+
+    ``keep_better``: an edge that is remembered as weaker than the neighbour it would replace is passed over. The
+    paper replaces unconditionally, so an edge with K good peers gives one of them up each time.
+    ``useless``: neighbours whose share is below this give way too, however many they are (the paper: K' and no more).
+    """
 
     peers: int = 5
     replace: int = 1
     every: int = 1
-    hold: bool = False
+    keep_better: bool = True
+    useless: float = 0.02
 
     def __post_init__(self) -> None:
+        check_number("useless", self.useless, low=0, high=1)
         check_number("peers", self.peers, low=1, whole=True)
         check_number("replace", self.replace, low=0, whole=True)
         check_number("select every", self.every, low=1, whole=True)
 
-    def first(self, candidates: Collection[int], rng: random.Random) -> list[int]:
+    def first(self, edge: int, candidates: Sequence[int], rng: random.Random) -> list[int]:
         """K random peers to start with."""
-        return _sample(candidates, self.peers, rng)
+        return _draw(candidates, self.peers, {edge}, rng)
 
     def choose(self, view: View, rng: random.Random) -> list[int]:
         """The neighbours until the next selection."""
-        candidates = set(view.candidates) - {view.edge}
-        if len(candidates) <= self.peers:
-            return sorted(candidates)
-        allowed = [j for j in view.neighbours if j in candidates][: self.peers]
-        outside = candidates - set(view.neighbours)
-        places = self.peers - len(allowed)
-        leaving = min(self.replace, len(allowed), max(0, len(outside) - places))
-        # Ties are broken at random, or else low numbers would be everybody's favourites.
-        weakest = sorted(allowed, key=lambda j: (view.shares.get(j, 0.0), rng.random()))[:leaving]
+        if len(view.candidates) <= self.peers + 1:
+            everybody = sorted(set(view.candidates) - {view.edge})
+            if len(everybody) <= self.peers:
+                return everybody
+        staying = [j for j in view.neighbours if j in view.candidates and j != view.edge][: self.peers]
         scores = two_hop_scores(view)
-        if self.hold:
-            better = lambda k, j: k not in view.remembered or view.remembered[k] > view.shares.get(j, 0.0)
-            fresh=[k for k in outside if k not in view.remembered]
-            kept=[]
-            for j in weakest:
-                if not any(better(k,j) for k in outside): continue
-                kept.append(j)
-            weakest=kept; leaving=len(kept)
-            lim=min([view.shares.get(j,0.0) for j in weakest],default=0)
-            good=[k for k in outside if k not in view.remembered or view.remembered[k] > lim]
-            scores={k:v for k,v in scores.items() if k in good}
-            outside=set(good) if leaving else outside
-        staying = [j for j in allowed if j not in weakest]
-        ranked = sorted(scores, key=lambda k: (-scores[k], rng.random()))
-        newcomers = ranked[: places + leaving]
-        missing = places + leaving - len(newcomers)
-        return staying + newcomers + _sample(outside - set(newcomers), missing, rng)
+        # Ties are broken at random, or else low numbers would be everybody's favourites.
+        promising = sorted(scores, key=lambda k: (-scores[k], rng.random()))
+        known = {view.edge, *view.neighbours, *promising}
+        promising += _draw(view.candidates, 2 * self.peers, known, rng, shuffled=True)
+        newcomers = promising[: self.peers - len(staying)]
+        promising = promising[len(newcomers) :]
+        weakest = sorted(staying, key=lambda j: (view.shares.get(j, 0.0), rng.random()))
+        leaving = max(self.replace, sum(view.shares.get(j, 0.0) < self.useless for j in staying))
+        for leaver in weakest[:leaving]:
+            better = [k for k in promising if self._worth(view, k, leaver)]
+            if better:
+                promising.remove(better[0])
+                staying.remove(leaver)
+                newcomers.append(better[0])
+        return staying + newcomers
+
+    def _worth(self, view: View, newcomer: int, leaver: int) -> bool:
+        if not self.keep_better or newcomer not in view.remembered:
+            return True
+        return view.remembered[newcomer] > view.shares.get(leaver, 0.0)
 
 
 @final
@@ -108,13 +115,13 @@ class Random:
         check_number("peers", self.peers, low=1, whole=True)
         check_number("select every", self.every, low=1, whole=True)
 
-    def first(self, candidates: Collection[int], rng: random.Random) -> list[int]:
+    def first(self, edge: int, candidates: Sequence[int], rng: random.Random) -> list[int]:
         """K random peers."""
-        return _sample(candidates, self.peers, rng)
+        return _draw(candidates, self.peers, {edge}, rng)
 
     def choose(self, view: View, rng: random.Random) -> list[int]:
         """K other random peers."""
-        return _sample(set(view.candidates) - {view.edge}, self.peers, rng)
+        return _draw(view.candidates, self.peers, {view.edge}, rng)
 
 
 @final
@@ -128,15 +135,14 @@ class Fixed:
     def __post_init__(self) -> None:
         check_number("peers", self.peers, low=1, whole=True)
 
-    def first(self, candidates: Collection[int], rng: random.Random) -> list[int]:
+    def first(self, edge: int, candidates: Sequence[int], rng: random.Random) -> list[int]:
         """K random peers."""
-        return _sample(candidates, self.peers, rng)
+        return _draw(candidates, self.peers, {edge}, rng)
 
     def choose(self, view: View, rng: random.Random) -> list[int]:
         """The same peers, as long as they are there."""
-        candidates = set(view.candidates) - {view.edge}
-        staying = [j for j in view.neighbours if j in candidates]
-        return staying + _sample(candidates - set(staying), self.peers - len(staying), rng)
+        staying = [j for j in view.neighbours if j in view.candidates]
+        return staying + _draw(view.candidates, self.peers - len(staying), {view.edge, *staying}, rng)
 
 
 @final
@@ -146,9 +152,9 @@ class Everybody:
 
     every: int = 1
 
-    def first(self, candidates: Collection[int], rng: random.Random) -> list[int]:
+    def first(self, edge: int, candidates: Sequence[int], rng: random.Random) -> list[int]:
         """All of them."""
-        return sorted(candidates)
+        return sorted(set(candidates) - {edge})
 
     def choose(self, view: View, rng: random.Random) -> list[int]:
         """All of them."""
@@ -162,7 +168,7 @@ class Nobody:
 
     every: int = 1
 
-    def first(self, candidates: Collection[int], rng: random.Random) -> list[int]:
+    def first(self, edge: int, candidates: Sequence[int], rng: random.Random) -> list[int]:
         """None."""
         return []
 
@@ -174,8 +180,19 @@ class Nobody:
 Selection = Greedy | Random | Fixed | Everybody | Nobody
 
 
-def _sample(candidates: Collection[int], count: int, rng: random.Random) -> list[int]:
-    ordered = sorted(candidates)
-    if count >= len(ordered):
-        return ordered
-    return sorted(rng.sample(ordered, max(0, count)))
+def _draw(
+    candidates: Sequence[int], count: int, excluded: Collection[int], rng: random.Random, *, shuffled: bool = False
+) -> list[int]:
+    """``count`` random candidates that are not excluded, or all there are; in order unless ``shuffled``."""
+    if count <= 0:
+        return []
+    if len(candidates) > 8 * (count + len(excluded)):  # a large fleet: rather draw again than list everybody
+        drawn: list[int] = []
+        while len(drawn) < count:
+            one = candidates[rng.randrange(len(candidates))]
+            if one not in excluded and one not in drawn:
+                drawn.append(one)
+    else:
+        pool = sorted(set(candidates) - set(excluded))
+        drawn = rng.sample(pool, min(count, len(pool)))
+    return drawn if shuffled else sorted(drawn)

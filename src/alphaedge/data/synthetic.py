@@ -32,7 +32,7 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     edges: int = 24
     clusters: int = 4
     events: int = 20_000  # per region on average
-    items: int = 400
+    items: int = 1_000
     categories: int = 8
     users: int = 300  # per region
     new_items: float = 0.3

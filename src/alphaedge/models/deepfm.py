@@ -1,6 +1,6 @@
 """DeepFM (Guo et al., IJCAI 2017): first order + factorisation machine + deep part over shared embeddings.
 
-y = b + sum_i w_i x_i + 1/2 sum_d [ (sum_i e_id x_i)^2 - sum_i (e_id x_i)^2 ] + MLP([e_i x_i])
+    y = b + sum_i w_i x_i + 1/2 sum_d [ (sum_i e_id x_i)^2 - sum_i (e_id x_i)^2 ] + MLP([e_i x_i])
 """
 
 from collections.abc import Sequence
@@ -18,36 +18,52 @@ from alphaedge.models.mlp import layers
 class DeepFM(nn.Module):
     """A click or purchase model over id, category, set and number fields; outputs a logit, [B].
 
-    A field's row holds its first-order weight and its embedding side by side. A number is a feature whose row is
-    scaled by the value; a set is the mean of its members' rows.
+    A feature's row holds its first-order weight and its embedding side by side. A number is a feature whose row is
+    scaled by the value; a set is the mean of its members' rows. All categories share one matrix, looked up at once.
     """
 
     def __init__(
         self, fields: Sequence[Field], *, dim: int = 8, hidden: Sequence[int] = (64, 32), spread: float = 0.01
     ) -> None:
         super().__init__()
-        self.kinds = tuple(f.kind for f in fields)
         self.dim = dim
-        self.rows = nn.ParameterList([nn.Parameter(torch.randn(f.size, 1 + dim) * spread) for f in fields])
+        self.at = {kind: [i for i, f in enumerate(fields) if f.kind == kind] for kind in ("id", "category", "set", "number")}
+        sizes = {kind: [fields[i].size for i in at] for kind, at in self.at.items()}
+
+        def rows(count: int) -> nn.Parameter:
+            return nn.Parameter(torch.randn(count, 1 + dim) * spread)
+
+        self.ids = nn.ParameterList([rows(size) for size in sizes["id"]])
+        self.categories = rows(sum(sizes["category"]))
+        self.sets = nn.ParameterList([rows(size) for size in sizes["set"]])
+        self.numbers = rows(sum(sizes["number"]))
+        self.first_row = [sum(sizes["category"][:i]) for i in range(len(sizes["category"]))]
         self.bias = nn.Parameter(torch.zeros(1))
-        features = sum(f.size if f.kind == "number" else 1 for f in fields)
+        features = len(self.ids) + len(sizes["category"]) + len(self.sets) + sum(sizes["number"])
         self.deep = layers(features * dim, hidden)
+
+    def features(self, inputs: Sequence[Tensor]) -> Tensor:
+        """The rows of all features, scaled by their values: [B, features, 1 + dim]."""
+        parts = [nn.functional.embedding(inputs[i], rows).unsqueeze(-2) for i, rows in zip(self.at["id"], self.ids, strict=True)]
+        if self.at["category"]:
+            codes = torch.stack([inputs[i] + row for i, row in zip(self.at["category"], self.first_row, strict=True)], -1)
+            parts.append(nn.functional.embedding(codes, self.categories))
+        for i, rows in zip(self.at["set"], self.sets, strict=True):
+            members = inputs[i]
+            parts.append((members @ rows / members.sum(-1, keepdim=True).clamp(min=1)).unsqueeze(-2))
+        if self.at["number"]:
+            values = [inputs[i] for i in self.at["number"]]
+            whole = values[0] if len(values) == 1 else torch.cat(values, dim=-1)
+            parts.append(whole.unsqueeze(-1) * self.numbers)
+        return torch.cat(parts, dim=-2)
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """One logit per example, [B]."""
-        features = []  # each [B, features of the field, 1 + dim]
-        for kind, rows, x in zip(self.kinds, self.rows, inputs, strict=True):
-            if kind == "number":
-                features.append(x.unsqueeze(-1) * rows)
-            elif kind == "set":
-                features.append((x @ rows / x.sum(-1, keepdim=True).clamp(min=1)).unsqueeze(-2))
-            else:
-                features.append(nn.functional.embedding(x, rows).unsqueeze(-2))
-        whole = torch.cat(features, dim=-2)
-        weights, vectors = torch.split_with_sizes(whole, [1, self.dim], dim=-1)
+        weights, vectors = torch.split_with_sizes(self.features(inputs), [1, self.dim], dim=-1)
+        vectors = vectors.contiguous()  # everything below reads them: rows of 16 in steps of 17 are slow
         first = weights.sum((-1, -2))
-        total_vector = vectors.sum(-2)
-        second = 0.5 * ((total_vector * total_vector).sum(-1) - (vectors * vectors).sum((-1, -2)))
+        sums = vectors.sum(-2)
+        second = 0.5 * ((sums * sums).sum(-1) - (vectors * vectors).sum((-1, -2)))
         deep = self.deep(vectors.flatten(-2)).squeeze(-1)
         total: Tensor = self.bias + first + second + deep
         return total
@@ -55,5 +71,5 @@ class DeepFM(nn.Module):
 
 def deepfm(fields: Sequence[Field], *, dim: int = 8, hidden: Sequence[int] = (64, 32)) -> Model:
     """A ``DeepFM`` as a ``Model``: every id field's rows are an id table."""
-    tables = [IdTable((f.name,), (f"rows.{i}",)) for i, f in enumerate(fields) if f.kind == "id"]
+    tables = [IdTable((f.name,), (f"ids.{i}",)) for i, f in enumerate(f for f in fields if f.kind == "id")]
     return Model(DeepFM(fields, dim=dim, hidden=hidden), fields=[f.name for f in fields], tables=tables, loss="bce")

@@ -79,9 +79,9 @@ class Engine:
         world = self.world
         timeline, local = world.where(edge)
         rng, candidates, base = world.rng(edge), world.candidates(edge), world.base(edge)
-        world.links[edge] = Links.start(world.method.selection.first(candidates, rng), world.start_weight)
+        world.links[edge] = Links.start(world.method.selection.first(local, candidates, rng), world.start_weight)
         world.state[edge] = "to train" if world.at[edge] < timeline.last[local] else "done"
-        models = [base + j for j in candidates if int(world.published.number[base + j]) > 0]
+        models = [base + j for j in candidates if j != local and int(world.published.number[base + j]) > 0]
         if timeline.join[local] > 0 and world.conditions.bootstrap and models:
             world.published.give(rng.choice(models), world.fleet, edge)
 

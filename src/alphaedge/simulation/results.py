@@ -204,55 +204,34 @@ class Results:
         return self._table(lambda o: o.fetches, FETCHES)
 
     def plot(self) -> "Figure":
-        """Score over time, one line a method."""
-        from alphaedge.report import (
-            figures,
-        )  # here, since matplotlib is slow to load and worker processes never draw
+        """Score over time, one line a method; of the honest edges, as in the summary."""
+        from alphaedge.report import figures  # here, since matplotlib is slow to load and worker processes never draw
 
-        return figures.scores_over_time(self.scores, self.metric)
+        hostile = [(o.seed, e) for o in self.outcomes() for e, honest in enumerate(o.honest) if not honest]
+        left_out = pl.DataFrame(hostile, schema={"seed": pl.Int64, "edge": pl.Int64}, orient="row").unique()
+        return figures.scores_over_time(self.scores.join(left_out, on=["seed", "edge"], how="anti"), self.metric)
 
-    def pictures(self) -> list[tuple[str, str, str, "Figure"]]:
-        """(file name, title, caption, figure) of everything worth looking at."""
+    def pictures(self) -> list[tuple[str, str, "Figure"]]:
+        """(file name, title, figure) of everything worth looking at; the report knows how to read each."""
         from alphaedge.report import figures
 
+        summary = self.summary()
         made = [
-            (
-                "scores-over-time",
-                "Score over time",
-                f"Mean {self.metric} of all edges as their streams go by, each batch scored before it is learned from.",
-                self.plot(),
-            ),
-            (
-                "scores-per-edge",
-                "Score per edge",
-                "Each dot is one edge under one method.",
-                figures.score_per_edge(self.summary()),
-            ),
+            ("scores-over-time", "Score over time", self.plot()),
+            ("scores-per-edge", "Score per edge", figures.score_per_edge(summary)),
         ]
         weights, fetches = self.weights, self.fetches
         mixing = [m for m in self.methods if m in set(weights["method"].unique())]
         if mixing:
             lead = "alphaedge" if "alphaedge" in mixing else mixing[0]
-            clusters = self._seen_clusters()
-            hostile: list[int] = next(iter(self.summary()["adversaries"].values()), [])
+            name, hostile = figures.look(lead).name, next(iter(summary["adversaries"].values()), list[int]())
+            matrix = figures.weight_matrix(weights, lead, clusters=self.clusters)
+            graph = figures.who_fetches_from_whom(fetches, lead, clusters=self.clusters, adversaries=hostile)
             made += [
-                (
-                    "weights-over-time",
-                    f"Who learns from whom, over time ({lead})",
-                    "Row: an edge. Column: the model it mixes in. Brighter: a larger share. The diagonal is its own.",
-                    figures.weight_matrix(weights, lead, clusters=clusters),
-                ),
-                (
-                    "fetches",
-                    f"Who fetches from whom ({lead})",
-                    "An arrow points from a peer to the edge that fetched its model; thicker means more often.",
-                    figures.who_fetches_from_whom(fetches, lead, clusters=clusters, adversaries=hostile),
-                ),
+                ("weights-over-time", f"Whose models {name} mixes, over time", matrix),
+                ("fetches", f"Who fetches from whom with {name}", graph),
             ]
         return made
-
-    def _seen_clusters(self) -> list[int] | None:
-        return list(self.clusters) if self.clusters is not None else None
 
     def save(self, folder: Path | str) -> Path:
         """Write the results folder: summary.json, scores.parquet and others, config.toml, figures, report.html."""
@@ -267,12 +246,12 @@ class Results:
         (folder / "config.toml").write_text(self.settings.toml(), encoding="utf-8")
         if self._outcomes:
             pictures = self.pictures()
-            for name, _, _, figure in pictures:
+            for name, _, figure in pictures:
                 figures.save(figure, folder / f"{name}.png")
             html.write(
                 folder / "report.html",
                 summary=summary,
-                figures=[(title, caption, figure) for _, title, caption, figure in pictures],
+                figures=[(title, "", figure) for _, title, figure in pictures],
                 config_toml=self.settings.toml(),
                 title=f"AlphaEdge on {self.data_name}",
             )

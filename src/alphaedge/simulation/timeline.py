@@ -37,6 +37,7 @@ class Timeline:
         edges = range(len(inputs.count))
         self.join = [conditions.joins.get(e, 0.0) for e in edges]
         self.leave = [conditions.leaves.get(e, float("inf")) for e in edges]
+        self.churn = bool(conditions.joins or conditions.leaves)
         self.first = [int((m < j).sum()) for m, j in zip(self.moments, self.join, strict=True)]
         self.last = [int((m < x).sum()) for m, x in zip(self.moments, self.leave, strict=True)]
 

@@ -90,22 +90,19 @@ class World:
         """An edge's randomness at this aggregation; the same whatever else runs beside it."""
         return random.Random(f"{self.seeds[edge // self.n]}/{edge % self.n}/{int(self.aggregations[edge])}")
 
-    def candidates(self, edge: int) -> list[int]:
-        """Local numbers of the other edges that are there at the edge's moment."""
-        timeline, local = self.where(edge)
-        base, moment = self.base(edge), self.moment[edge]
-        return [
-            j
-            for j in range(self.n)
-            if j != local and timeline.member(j, moment) and base + j not in self.record.stopped
-        ]
+    def candidates(self, edge: int) -> Sequence[int]:
+        """Local numbers of the edges that are there at the edge's moment."""
+        timeline, base, moment = self.timelines[edge // self.n], self.base(edge), self.moment[edge]
+        if not timeline.churn and not self.record.stopped:
+            return range(self.n)
+        return [j for j in range(self.n) if timeline.member(j, moment) and base + j not in self.record.stopped]
 
     def present(self, edge: int) -> list[bool]:
         """Which of an edge's neighbours answer it now."""
         base, number = self.base(edge), self.published.number
         if not self.conditions.down_edges_fetch and self.outages[edge][number[edge]]:
             return [False] * len(self.links[edge].neighbours)
-        there = set(self.candidates(edge))
+        there = self.candidates(edge)
         return [
             j in there and int(number[base + j]) > 0 and not self.outages[base + j][number[base + j]]
             for j in self.links[edge].neighbours

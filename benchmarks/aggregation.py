@@ -48,7 +48,7 @@ def jobs_for(data: Dataset, model: Model) -> dict[str, Callable[[], None]]:
     def mix() -> None:
         weights = Weights.fixed(torch.ones(len(edges), 1 + PEERS))
         part = fleet.part(edges)
-        aggregate(part, fetched, weights, Learned(steps=10), batch, gradients, known)
+        aggregate(part, fetched, weights, Learned(steps=10), [batch], gradients, known)
         fleet.put(edges, part)
 
     return {"local": local, "mix": mix}

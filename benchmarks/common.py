@@ -90,11 +90,13 @@ def median_ratio(slow: list[float], fast: list[float], scale: float = 1.0) -> fl
     return median * scale
 
 
-def report(title: str, columns: list[str], rows: list[list[str]], figures: dict[str, Any], json_file: Path | None) -> None:
+def report(
+    title: str, columns: list[str], rows: list[list[str]], figures: dict[str, Any], json_file: Path | None
+) -> None:
     """Print a table and, if asked, write the figures."""
     table = Table(title=title, title_justify="left")
     for column in columns:
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="left" if column == columns[0] else "right")
     for row in rows:
         table.add_row(*row)
     Console().print(table)

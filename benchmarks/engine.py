@@ -6,6 +6,7 @@ Both predict and learn the same batches. The DeepFM is measured with both readin
 
 import copy
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 
@@ -18,6 +19,8 @@ from alphaedge.simulation.stretch import Stretch, run_stretch
 from benchmarks.common import BATCH, arguments, deepfm_shape, in_turn, median_ratio, mlp_shape, prepare, report
 
 STEPS = 20
+
+Kind = Literal["lazy", "dense"]
 
 
 def plain_loop(data: Dataset, model: Model) -> Callable[[], None]:
@@ -32,16 +35,16 @@ def plain_loop(data: Dataset, model: Model) -> Callable[[], None]:
                 outputs = module(*(stream.inputs[f][rows] for f in model.fields))
                 loss = model.loss.function(outputs, stream.labels[rows])
                 optimizer.zero_grad()
-                loss.backward()
+                torch.autograd.backward(loss)
                 optimizer.step()
 
     return job
 
 
-def engine(data: Dataset, model: Model, rows: str) -> Callable[[], None]:
+def engine(data: Dataset, model: Model, rows: Kind) -> Callable[[], None]:
     """The same batches as one stretch of the engine."""
     batches, fleet, _ = prepare(data, model)
-    gradients, online = Stacked(model), Online(Adam(0.001, rows=rows))  # type: ignore[arg-type]
+    gradients, online = Stacked(model), Online(Adam(0.001, rows=rows))
     numbers = torch.arange(STEPS).expand(len(fleet), -1)
     stretch = Stretch(torch.arange(len(fleet)), numbers, numbers)
     return lambda: (run_stretch(fleet, stretch, batches, gradients, online, same_pass=True), None)[1]
@@ -52,11 +55,11 @@ def main() -> None:
     args = arguments(__doc__ or "")
     rounds = 3 if args.quick else 15
     figures, rows = {}, []
-    for name, (data, model), kinds in (
-        ("mlp", mlp_shape(35, STEPS), ["lazy"]),
-        ("deepfm", deepfm_shape(10, STEPS), ["lazy", "dense"]),
-    ):
-        jobs = {"loop": plain_loop(data, model), **{kind: engine(data, model, kind) for kind in kinds}}
+    lazy: list[Kind] = ["lazy"]
+    both: list[Kind] = ["lazy", "dense"]
+    for name, (data, model), kinds in (("mlp", mlp_shape(35, STEPS), lazy), ("deepfm", deepfm_shape(10, STEPS), both)):
+        jobs: dict[str, Callable[[], None]] = {"loop": plain_loop(data, model)}
+        jobs |= {kind: engine(data, model, kind) for kind in kinds}
         seconds = in_turn(jobs, rounds)
         work = STEPS * len(data.streams)
         figures[name] = {"loop_edge_batches_per_second": work / min(seconds["loop"])}
@@ -64,7 +67,9 @@ def main() -> None:
             ratio = median_ratio(seconds["loop"], seconds[kind])
             figures[name]["ratio" if kind == "lazy" else f"ratio_{kind}"] = ratio
             label = name if len(kinds) == 1 else f"{name}, {kind} rows"
-            rows.append([label, f"{work / min(seconds['loop']):,.0f}", f"{work / min(seconds[kind]):,.0f}", f"{ratio:.1f}"])
+            rows.append(
+                [label, f"{work / min(seconds['loop']):,.0f}", f"{work / min(seconds[kind]):,.0f}", f"{ratio:.1f}"]
+            )
     report("edge-batches per second", ["model", "plain loop", "engine", "ratio"], rows, figures, args.json)
 
 

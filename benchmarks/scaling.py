@@ -12,8 +12,10 @@ import time
 
 import torch
 
+from alphaedge.core.fleet import Fleet
+from alphaedge.core.gradients import Stacked
 from alphaedge.core.methods import AlphaEdge
-from alphaedge.data.stream import Dataset
+from alphaedge.core.online import Online
 from alphaedge.metrics import one_minus_smape
 from alphaedge.simulation.batches import Batches, Inputs, Labels
 from alphaedge.simulation.conditions import Conditions
@@ -21,34 +23,33 @@ from alphaedge.simulation.engine import Engine
 from alphaedge.simulation.record import Record
 from alphaedge.simulation.timeline import Timeline
 from alphaedge.simulation.world import World
-from benchmarks.common import BATCH, arguments, mlp_shape, prepare, report
+from benchmarks.common import BATCH, arguments, mlp_shape, report
 
 SIZES = [10, 100, 1_000, 10_000]
 
 
 def measure(edges: int, batches: int) -> dict[str, float]:
-    """Run AlphaEdge (without a home model) once to warm up and once for the clock."""
-    from alphaedge.core.gradients import Stacked
-    from alphaedge.core.online import Online
-
+    """Run AlphaEdge (without a home model) once to warm up, unless that takes long, and once for the clock."""
     torch.set_num_threads(1)
-    # All edges share one stream's numbers: what is measured is the engine, not the making of data.
-    small, model = mlp_shape(min(edges, 10), batches)
-    data = Dataset("benchmark", "regress", small.fields, tuple(small.streams[e % len(small.streams)] for e in range(edges)))
-    gradients = Stacked(model)
+    # The edges take turns in ten streams: what is measured is the engine, not the making of data.
+    few, model = mlp_shape(10, batches)
+    inputs = Inputs.cut(few, model, BATCH)
+    labels = Labels.draw(few, inputs, BATCH, Conditions(), 0, model.dtype)
+    turns = edges // 10
+    inputs = Inputs(inputs.inputs, inputs.rows, inputs.times, inputs.start * turns, inputs.count * turns)
+    ready = Batches([inputs], [Labels(labels.scored.repeat(turns, 1), labels.taught.repeat(turns, 1))])
+    gradients, conditions = Stacked(model), Conditions()
 
     def run() -> float:
-        ready, fleet, inputs = _shared(small, model, edges) if edges > 10 else prepare(data, model)
-        record = Record(edges, len(ready.scored), BATCH, one_minus_smape)
         world = World(
             method=AlphaEdge(home=None),
             batches=ready,
-            timelines=[Timeline(inputs, "batch-index", Conditions(), 20)],
+            timelines=[Timeline(inputs, "batch-index", conditions, 20)],
             seeds=[0],
-            fleet=fleet,
+            fleet=Fleet.start([model], [0] * edges),
             gradients=gradients,
-            conditions=Conditions(),
-            record=record,
+            conditions=conditions,
+            record=Record(edges, len(ready.scored), BATCH, one_minus_smape),
         )
         engine = Engine(world, Online(), same_pass=True)
         began = time.perf_counter()
@@ -57,26 +58,10 @@ def measure(edges: int, batches: int) -> dict[str, float]:
 
     if edges <= 1_000:
         run()
-    seconds = run()
     return {
-        "cost": seconds / (edges * batches),
+        "cost": run() / (edges * batches),
         "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
-
-
-def _shared(small, model, edges):  # type: ignore[no-untyped-def]
-    """Batches of a large fleet whose edges take turns in a few streams."""
-    from alphaedge.core.fleet import Fleet
-
-    few = Inputs.cut(small, model, BATCH)
-    labels = Labels.draw(small, few, BATCH, Conditions(), 0, model.dtype)
-    copies = -(-edges // len(small.streams))
-    many = Inputs(few.inputs, few.rows, few.times, (few.start * copies)[:edges], (few.count * copies)[:edges])
-    repeated = Labels(labels.scored.repeat(copies, 1), labels.taught.repeat(copies, 1))
-    batches = Batches([many], [repeated])
-    per_edge = few.count[0]
-    batches.at_label = torch.arange(edges) * per_edge
-    return batches, Fleet.start([model], [0] * edges), many
 
 
 def main() -> None:

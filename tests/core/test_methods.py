@@ -74,7 +74,7 @@ def test_the_papers_reading_is_literal(kind: type[AlphaEdge] | type[RandPS] | ty
 
 
 def test_the_papers_alphaedge_replaces_one_of_five_in_any_case_at_every_aggregation() -> None:
-    assert AlphaEdge.paper().selection == Greedy(peers=5, replace=1, every=1, keep_better=False)
+    assert AlphaEdge.paper().selection == Greedy(peers=5, replace=1, every=1, keep_better=False, useless=0.0)
 
 
 @pytest.mark.parametrize("kind", [FedWeight, UniWeight, NoAgg])

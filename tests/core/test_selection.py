@@ -33,7 +33,13 @@ def views(draw: st.DrawFn, most: int = 12) -> View:
     return View(edge, neighbours, candidates, shares, topology, remembered)
 
 
-_greedy = st.builds(Greedy, peers=st.integers(1, 6), replace=st.integers(0, 4), keep_better=st.booleans())
+_greedy = st.builds(
+    Greedy,
+    peers=st.integers(1, 6),
+    replace=st.integers(0, 4),
+    keep_better=st.booleans(),
+    useless=st.sampled_from([0.0, 0.02, 0.5]),
+)
 _rules = st.one_of(_greedy, st.builds(Random, peers=st.integers(1, 6)), st.builds(Fixed, peers=st.integers(1, 6)))
 
 
@@ -104,8 +110,14 @@ def test_with_at_most_k_and_one_edges_all_three_rules_choose_everybody(
     assert [r.first(2, candidates, random.Random(seed)) for r in rules] == [expected] * 3
 
 
-_unconditional = st.builds(Greedy, peers=st.integers(1, 6), replace=st.integers(0, 6), keep_better=st.just(False))
-_keeping = st.builds(Greedy, peers=st.integers(1, 6), replace=st.integers(1, 4), keep_better=st.just(True))
+_unconditional = st.builds(
+    Greedy,
+    peers=st.integers(1, 6),
+    replace=st.integers(0, 6),
+    keep_better=st.just(False),
+    useless=st.just(0.0),
+)
+_keeping = st.builds(Greedy, peers=st.integers(1, 6), replace=st.integers(1, 4), useless=st.just(0.0))
 
 
 @given(st.integers(8, 20), _unconditional, st.integers(0, 999))
@@ -149,6 +161,18 @@ def test_where_all_others_are_remembered_as_weaker_the_neighbours_stay() -> None
     view = View(0, [1, 2], list(range(1, 9)), {1: 0.5, 2: 0.2}, {1: {7: 0.9}}, remembered)
     assert Greedy(peers=2).choose(view, random.Random(0)) == [1, 2]
     assert Greedy(peers=2, keep_better=False).choose(view, random.Random(0)) == [1, 7]
+
+
+@given(st.integers(14, 24), st.integers(1, 5), st.integers(0, 2), st.floats(0, 0.3), st.integers(0, 999))
+def test_neighbours_below_the_useless_share_leave_however_many_they_are(
+    n: int, peers: int, least: int, useless: float, seed: int
+) -> None:
+    rule = Greedy(peers=peers, replace=least, keep_better=False, useless=useless)
+    view = _settled(n, rule, seed)
+    gone = set(view.neighbours) - set(rule.choose(view, random.Random(seed)))
+    below = {j for j in view.neighbours if view.shares[j] < useless}
+    assert below <= gone
+    assert len(gone) == max(len(below), min(least, peers))
 
 
 def test_an_edge_that_is_remembered_as_better_comes_back() -> None:
@@ -282,7 +306,7 @@ def test_alone_in_the_world_there_is_nobody_to_choose(rule: Greedy | Random | Fi
 
 
 def test_k_and_k_prime_are_the_papers_by_default() -> None:
-    assert Greedy() == Greedy(peers=5, replace=1, every=1, keep_better=True)
+    assert (Greedy().peers, Greedy().replace, Greedy().every) == (5, 1, 1)
     assert Random().peers == Fixed().peers == 5
 
 

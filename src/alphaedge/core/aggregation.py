@@ -40,7 +40,8 @@ class Learned:
     start: raw weight of the own model and of each first peer (only their ratio to ``rate`` matters).
     newcomer: raw weight of a peer chosen later, as a share of the mean raw weight of the edge and its neighbours.
     remember: whether a peer that is chosen again takes up the weight it had (the paper: only one that was down).
-    batches: revealed batches gathered for one learning of weights; the edge pauses training on them.
+    batches: revealed batches gathered for one learning of weights, of which each step takes the next; the edge does
+        not train on them before the mix.
     """
 
     steps: int = 10
@@ -130,7 +131,9 @@ def shares(raw: Tensor, present: Tensor) -> Tensor:
 def weight_gradient(raw: Tensor, present: Tensor, differences: Sequence[Tensor], slope: Sequence[Tensor]) -> Tensor:
     """dL/da [g, 1 + P] from dL/dM_agg and X, both in parts: [g, F] and [g, P, F] (zero where a peer is absent)."""
     # < dL/dM_agg, M_j - M_i >, which is 0 for the own model. In this order of factors bmm is 14 times faster.
-    along = sum(torch.bmm(s.unsqueeze(1), x.transpose(1, 2)).squeeze(1) for x, s in zip(differences, slope, strict=True))
+    along = sum(
+        torch.bmm(s.unsqueeze(1), x.transpose(1, 2)).squeeze(1) for x, s in zip(differences, slope, strict=True)
+    )
     assert isinstance(along, Tensor)
     along = torch.cat([torch.zeros_like(along[:, :1]), along], dim=1)
     w = shares(raw, present)
@@ -145,25 +148,32 @@ def mixture(w: Tensor, own: Tensor, differences: Tensor) -> Tensor:
     return torch.baddbmm(own.unsqueeze(1), w[:, None, 1:], differences).squeeze(1)
 
 
-def learn_weights(
-    weights: Weights,
-    present: Tensor,
-    own: Sequence[Tensor],
-    differences: Sequence[Tensor],
-    slope: Callable[[list[Tensor]], Sequence[Tensor]],
-    rule: Learned,
-) -> Weights:
-    """A few gradient steps on the weights alone. ``slope`` maps mixtures, in parts [g, F], to dL/dM_agg in parts.
+@final
+@dataclass(frozen=True)
+class Objective:
+    """The loss of a mixture on one batch: own model M_i and X_j = M_j - M_i in parts, as far as the batch needs them.
+
+    ``own`` are [g, F], ``differences`` [g, P, F]; ``slope`` maps mixtures [g, F] to dL/dM_agg [g, F], part by part.
+    """
+
+    own: Sequence[Tensor]
+    differences: Sequence[Tensor]
+    slope: Callable[[list[Tensor]], Sequence[Tensor]]
+
+
+def learn_weights(weights: Weights, present: Tensor, objectives: Sequence[Objective], rule: Learned) -> Weights:
+    """A few gradient steps on the weights alone, one after the other on each of the gathered batches.
 
     A peer that is not present keeps its weight and its Adam state for its return.
     """
     taking = torch.cat([torch.ones_like(present[:, :1]), present], dim=1)
     raw, m, v, steps = weights.raw, weights.m, weights.v, weights.steps
     adam = Adam(rate=rule.rate)
-    for _ in range(rule.steps):
+    for step in range(rule.steps):
+        now = objectives[step % len(objectives)]
         w = shares(raw, present)
-        mixed = [mixture(w, mine, x) for mine, x in zip(own, differences, strict=True)]
-        gradient = weight_gradient(raw, present, differences, slope(mixed))
+        mixed = [mixture(w, mine, x) for mine, x in zip(now.own, now.differences, strict=True)]
+        gradient = weight_gradient(raw, present, now.differences, now.slope(mixed))
         steps = steps + taking
         m = torch.where(taking, adam.beta1 * m + (1 - adam.beta1) * gradient, m)
         v = torch.where(taking, adam.beta2 * v + (1 - adam.beta2) * gradient * gradient, v)
@@ -178,12 +188,12 @@ def aggregate(
     fetched: Fetched,
     weights: Weights,
     rule: Aggregation,
-    batch: Batch,
+    batches: Sequence[Batch],
     gradients: Gradients,
     known: Sequence[Tensor],
     wanted: Sequence[Tensor] = (),
 ) -> Weights:
-    """One aggregation of g edges: learn the weights on ``batch`` (if the rule does), mix ``fleet`` in place.
+    """One aggregation of g edges: learn the weights on ``batches`` (if the rule does), mix ``fleet`` in place.
 
     ``known[t]`` [g, rows + 1] are the rows that each edge has; rows that only peers know stay out of the mix, but
     those in ``wanted[t]`` are adopted from them (cold start). Returns the new raw weights.
@@ -191,7 +201,8 @@ def aggregate(
     differences = fetched.dense[fetched.index] - fleet.dense.unsqueeze(1)
     differences = differences.masked_fill_(~fetched.present.unsqueeze(2), 0)
     if isinstance(rule, Learned):
-        weights = _learn(fleet, fetched, weights, rule, batch, gradients, differences)
+        objectives = [_objective(fleet, fetched, batch, gradients, differences) for batch in batches]
+        weights = learn_weights(weights, fetched.present, objectives, rule)
     w = shares(weights.raw, fetched.present)
     fleet.dense = mixture(w, fleet.dense, differences)
     for name, pool in fetched.statistics.items():
@@ -205,16 +216,8 @@ def aggregate(
     return weights
 
 
-def _learn(
-    fleet: Fleet,
-    fetched: Fetched,
-    weights: Weights,
-    rule: Learned,
-    batch: Batch,
-    gradients: Gradients,
-    differences: Tensor,
-) -> Weights:
-    """Learn on the dense part and the few rows that the batch names; no other row touches the loss."""
+def _objective(fleet: Fleet, fetched: Fetched, batch: Batch, gradients: Gradients, differences: Tensor) -> Objective:
+    """The loss on one batch by the dense part and the few rows that the batch names; no other row touches it."""
     own, peers, sizes = [fleet.dense], [differences], list[torch.Size]()
     for t, (table, rows) in enumerate(zip(fleet.tables, batch.rows, strict=True)):
         mine = table.gather(table.value, table.flat(rows))
@@ -231,7 +234,7 @@ def _learn(
         found = gradients.gradient(mixed[0], rows, fleet.buffers, batch.inputs, batch.labels, training=False)
         return [found.dense, *(r.flatten(1) for r in found.rows)]
 
-    return learn_weights(weights, fetched.present, own, peers, slope, rule)
+    return Objective(own, peers, slope)
 
 
 def _mix_rows(

@@ -31,17 +31,6 @@ class Batch:
             self.labels.index_select(0, index),
         )
 
-    def joined(self, count: int, tables: Sequence[TableLayout]) -> "Batch":
-        """``count`` successive batches of each edge, given edge by edge, as one; a row may then be named twice."""
-        k = len(self.labels) // count
-        inputs = list(self.inputs)
-        for table, rows in zip(tables, self.rows, strict=True):
-            shift = torch.arange(count).repeat(k) * rows.shape[1]
-            for f in table.fields:
-                inputs[f] = inputs[f] + shift.view(-1, *[1] * (inputs[f].dim() - 1))
-        merged = tuple(x.reshape(k, -1, *x.shape[2:]) for x in inputs)
-        return Batch(merged, tuple(r.reshape(k, -1) for r in self.rows), self.labels.reshape(k, -1))
-
 
 def compact(inputs: Sequence[Tensor], tables: Sequence[TableLayout]) -> tuple[list[Tensor], list[Tensor]]:
     """Renumber the id fields of T batches: inputs [T, B, ...] -> (inputs with places, rows per table [T, C]).
@@ -60,6 +49,8 @@ def compact(inputs: Sequence[Tensor], tables: Sequence[TableLayout]) -> tuple[li
         place_in_order = fresh.cumsum(1) - 1
         places = torch.empty_like(ids).scatter_(1, order, place_in_order)
         rows.append(torch.full_like(ids, table.rows).scatter_(1, place_in_order, ordered))
-        for f, part in zip(table.fields, torch.split_with_sizes(places, [p.shape[1] for p in parts], dim=1), strict=True):
+        for f, part in zip(
+            table.fields, torch.split_with_sizes(places, [p.shape[1] for p in parts], dim=1), strict=True
+        ):
             inputs[f] = part.reshape(inputs[f].shape)
     return inputs, rows

@@ -32,6 +32,8 @@ class Method:
     train_on_aggregation: whether the aggregation batch is trained on as well, after the mix (the paper's learned
         methods leave it out, 1/E of the data; its other methods train on every batch).
     adopt_rows: whether an id that only peers know starts from their weighted mean (cold start).
+    publish: what others may fetch: the model as ``"trained"``, published before the mix, or as ``"mixed"``, after it.
+        A mixed model holds little of the edge's own last training, and every further mix thins that again.
     statistics: running statistics (buffers) stay ``"local"`` or are ``"mixed"`` like parameters.
     home: the never-mixed twin, or None.
     """
@@ -41,11 +43,13 @@ class Method:
     aggregate_every: int = 20
     train_on_aggregation: bool = True
     adopt_rows: bool = True
+    publish: Literal["trained", "mixed"] = "trained"
     statistics: Literal["local", "mixed"] = "local"
     home: Home | None = None
 
     def __post_init__(self) -> None:
         check_number("aggregate_every", self.aggregate_every, low=1, whole=True)
+        check_choice("publish", self.publish, ["trained", "mixed"])
         check_choice("statistics", self.statistics, ["local", "mixed"])
         batches = self.aggregation.batches if isinstance(self.aggregation, Learned) else 1
         if batches > self.aggregate_every:

@@ -69,7 +69,7 @@ class Recording:
                 node.replace_all_uses_with(graph.get_attr(f"constant_{number}"))
         graph.eliminate_dead_code()
         module.recompile()
-        return module.forward  # type: ignore[no-any-return]
+        return module.forward
 
 
 def _line(a: Any, b: Any, k: int, made: dict[fx.Node, fx.Node]) -> Any:
@@ -92,17 +92,18 @@ def _fold(a: fx.Node, b: fx.Node, k: int, made: dict[fx.Node, fx.Node], known: d
     node = made[a]
     if not _pure(a):
         return
+    function: Any = node.target
     shape = _value(a)
     if a.target in _FILLS and shape is not None:
         other = _value(b)
         assert other is not None
         size = [_line(x, y, k, made) for x, y in zip(shape.shape, other.shape, strict=True)]
-        known[node] = node.target(torch.empty(size, dtype=shape.dtype), *node.args[1:], **node.kwargs)  # type: ignore[operator]
+        known[node] = function(torch.empty(size, dtype=shape.dtype), *node.args[1:], **node.kwargs)
         return
     inputs = node.all_input_nodes
     if all(n in known for n in inputs) and (inputs or node.target is aten.arange.start_step):
-        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: known[n])  # type: ignore[misc]
-        value = node.target(*args, **kwargs)  # type: ignore[operator]
+        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: known[n])
+        value = function(*args, **kwargs)
         if isinstance(value, Tensor):
             known[node] = value
 
@@ -160,6 +161,6 @@ def _pure(node: fx.Node) -> bool:
         and getattr(node.target, "_schema", None) is not None
         and not _schema_mutates(node)
         and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ())
-        and not node.target.__name__.startswith("empty")  # type: ignore[union-attr]
+        and not str(node.target).startswith("aten.empty")
         and not _mutated(node)
     )

@@ -1,6 +1,6 @@
 """DeepFM (Guo et al., IJCAI 2017): first order + factorisation machine + deep part over shared embeddings.
 
-    y = b + sum_i w_i x_i + 1/2 sum_d [ (sum_i e_id x_i)^2 - sum_i (e_id x_i)^2 ] + MLP([e_i x_i])
+y = b + sum_i w_i x_i + 1/2 sum_d [ (sum_i e_id x_i)^2 - sum_i (e_id x_i)^2 ] + MLP([e_i x_i])
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,9 @@ class DeepFM(nn.Module):
     ) -> None:
         super().__init__()
         self.dim = dim
-        self.at = {kind: [i for i, f in enumerate(fields) if f.kind == kind] for kind in ("id", "category", "set", "number")}
+        self.at = {
+            kind: [i for i, f in enumerate(fields) if f.kind == kind] for kind in ("id", "category", "set", "number")
+        }
         sizes = {kind: [fields[i].size for i in at] for kind, at in self.at.items()}
 
         def rows(count: int) -> nn.Parameter:
@@ -44,9 +46,14 @@ class DeepFM(nn.Module):
 
     def features(self, inputs: Sequence[Tensor]) -> Tensor:
         """The rows of all features, scaled by their values: [B, features, 1 + dim]."""
-        parts = [nn.functional.embedding(inputs[i], rows).unsqueeze(-2) for i, rows in zip(self.at["id"], self.ids, strict=True)]
+        parts = [
+            nn.functional.embedding(inputs[i], rows).unsqueeze(-2)
+            for i, rows in zip(self.at["id"], self.ids, strict=True)
+        ]
         if self.at["category"]:
-            codes = torch.stack([inputs[i] + row for i, row in zip(self.at["category"], self.first_row, strict=True)], -1)
+            codes = torch.stack(
+                [inputs[i] + row for i, row in zip(self.at["category"], self.first_row, strict=True)], -1
+            )
             parts.append(nn.functional.embedding(codes, self.categories))
         for i, rows in zip(self.at["set"], self.sets, strict=True):
             members = inputs[i]

@@ -1,6 +1,7 @@
 """A run's batches: every edge's stream cut into batches of one size, with the run's own labels."""
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal, final
 
 import torch
@@ -59,7 +60,7 @@ class Inputs:
 @final
 @dataclass(frozen=True)
 class Labels:
-    """Labels of one run [T, B]: what is scored, and what the edge is taught (an adversary's are flipped)."""
+    """Labels of one run [T, B], edge by edge: what is scored, and what an edge is taught (flipped on an adversary)."""
 
     scored: Tensor
     taught: Tensor
@@ -99,7 +100,7 @@ class Batches:
         at_input, at_label, done = [], [], 0
         for one, own in zip(inputs, labels, strict=True):
             at_input += [shift[id(one)] + s for s in one.start]
-            at_label += [done + s for s in one.start]
+            at_label += [done + before for before in accumulate([0, *one.count[:-1]])]
             done += len(own.scored)
         self._at_input = torch.tensor(at_input)
         self.at_label = torch.tensor(at_label)

@@ -68,7 +68,8 @@ class Engine:
                 soonest = min(world.moment[e] for e in waiting)
                 when = {e: world.moment[e] for e in waiting if world.moment[e] < horizon or world.moment[e] == soonest}
                 joining = {e for e in when if world.state[e] == "to join"}
-                groups = levels(when, {e: list(everybody) if e in joining else world.neighbours(e) for e in when})
+                reads = {e: list(everybody) if e in joining else world.neighbours(e) for e in when}
+                groups = levels(when, reads, publish_first=world.method.publish == "trained")
             merged += [[] for _ in range(len(groups) - len(merged))]
             for depth, group in enumerate(groups):
                 merged[depth] += group

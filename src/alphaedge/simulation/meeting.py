@@ -1,8 +1,4 @@
-"""A meeting: edges that aggregate side by side publish, fetch models, learn weights, mix and choose peers.
-
-An edge publishes its model as trained, before it mixes. What it publishes after a mix would hold little of its own
-last training, and that little would be thinned again in every further mix (see docs/decisions).
-"""
+"""A meeting: edges that aggregate side by side publish, fetch models, learn weights, mix and choose peers."""
 
 from typing import TypeVar
 
@@ -25,7 +21,8 @@ def meet(world: World, edges: list[int], block: int) -> None:
         _reveal(world, edge)
     if isinstance(world.method.aggregation, Alone):
         return
-    world.publish(edges)
+    if world.method.publish == "trained":
+        world.publish(edges)
     able = [e for e in edges if world.pending[e]]
     chosen: dict[int, list[int]] = {}
     for start in range(0, len(able), block):
@@ -34,6 +31,8 @@ def meet(world: World, edges: list[int], block: int) -> None:
     for edge, neighbours in chosen.items():
         world.links[edge].switch(neighbours, newcomers)
     world.aggregations[able] += 1
+    if world.method.publish == "mixed":
+        world.publish(edges)
 
 
 def _reveal(world: World, edge: int) -> None:
@@ -69,16 +68,13 @@ def _mix(world: World, edges: list[int]) -> dict[int, list[int]]:
         present,
     )
     revealed = torch.tensor([world.pending[e] for e in edges])
-    gathered = revealed.shape[1]
-    batch = world.batches.get(some.repeat_interleave(gathered), revealed.flatten())
-    if gathered > 1:
-        batch = batch.joined(gathered, world.gradients.model.tables)
+    batches = [world.batches.get(some, numbers) for numbers in revealed.unbind(1)]
     part = world.fleet.part(some)
     rule = world.method.aggregation
     known = [since[some] >= 0 for since in world.known_since]
     wanted = _wanted(world, edges) if world.method.adopt_rows else []
     weights = _weights(world, some, slot, width)
-    weights = aggregate(part, fetched, weights, rule, batch, world.gradients, known, wanted)
+    weights = aggregate(part, fetched, weights, rule, batches, world.gradients, known, wanted)
     world.fleet.put(some, part)
     if isinstance(rule, Learned):
         unstack(weights, links)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty
 from typing import Any, Final, final
 
@@ -243,7 +244,11 @@ def _backend(
 def _here(tasks: list[Task], jobs: int, watch: Watch) -> Iterator[tuple[list[Outcome], list[str]]]:
     bench = Bench()
     for task in tasks:
-        yield run_task(task, bench, lambda name, p, seeds=task.seeds: watch(f"{name}/{seeds[0]}", p))  # type: ignore[misc]
+        yield run_task(task, bench, partial(_tell, watch, task))
+
+
+def _tell(watch: Watch, task: Task, name: str, progress: Progress) -> None:
+    watch(f"{name}/{task.seeds[0]}", progress)
 
 
 @final
@@ -262,7 +267,7 @@ class _Worker:
 
     @classmethod
     def run(cls, task: Task) -> tuple[list[Outcome], list[str]]:
-        return run_task(task, cls.here.bench, lambda name, p: cls.here.channel.put((name, task.seeds, p)))
+        return run_task(task, cls.here.bench, partial(_tell, lambda *report: cls.here.channel.put(report), task))
 
 
 def _spread(tasks: list[Task], jobs: int, watch: Watch) -> Iterator[tuple[list[Outcome], list[str]]]:
@@ -287,7 +292,7 @@ def _spread(tasks: list[Task], jobs: int, watch: Watch) -> Iterator[tuple[list[O
 def _drain(channel: Any, watch: Watch) -> None:
     while True:
         try:
-            name, seeds, progress = channel.get_nowait()
+            name, progress = channel.get_nowait()
         except Empty:
             return
-        watch(f"{name}/{seeds[0]}", progress)
+        watch(name, progress)

@@ -106,8 +106,8 @@ class WorkingSet:
             owner, row = taken.nonzero(as_tuple=True)
             mine = torch.full((k, size + 1), table.scratch).index_put_((owner, place[owner, row]), row)
             flat = table.flat(mine)
-            values = (table.gather(storage, flat) for storage in (table.value, table.m, table.v))
-            working.append(Rows(*values, torch.arange(k)))
+            value, m, v = (table.gather(storage, flat) for storage in (table.value, table.m, table.v))
+            working.append(Rows(value, m, v, torch.arange(k)))
             self._rows.append(flat)
             self._place.append(torch.where(taken, place, size))
         part.tables = working
@@ -125,9 +125,10 @@ class WorkingSet:
             owner, row = outside.nonzero(as_tuple=True)
             other = table.edges[owner] * table.value.shape[1] + row
             width = table.value.shape[-1]
-            moved = [storage.view(-1, width).index_select(0, other) for storage in (table.value, table.m, table.v)]
-            self._optimizer.coast(*moved, self._before, steps, owner)
-            for storage, values in zip((table.value, table.m, table.v), moved, strict=True):
+            storages = (table.value, table.m, table.v)
+            value, m, v = (storage.view(-1, width).index_select(0, other) for storage in storages)
+            self._optimizer.coast(value, m, v, self._before, steps, owner)
+            for storage, values in zip(storages, (value, m, v), strict=True):
                 storage.view(-1, width).index_copy_(0, other, values)
             for storage, values in ((table.value, working.value), (table.m, working.m), (table.v, working.v)):
                 table.scatter(storage, flat, values)

@@ -56,24 +56,27 @@ class Timeline:
         return self.join[edge] <= moment < self.leave[edge]
 
 
-def levels(when: Mapping[int, float], reads: Mapping[int, Sequence[int]]) -> list[list[int]]:
+def levels(
+    when: Mapping[int, float], reads: Mapping[int, Sequence[int]], *, publish_first: bool = True
+) -> list[list[int]]:
     """Cut due events into groups that may run at once, with the outcome of running them one by one in time order.
 
-    In an event an edge publishes, then reads others; in a group all publish first. So an event runs not before the
-    earlier events of those it reads, and after the earlier events of those that read it. Events of one moment share
-    a group.
+    In an event an edge publishes, then reads others, and in a group all publish first. So an event runs not before
+    the earlier events of those it reads, and after the earlier events of those that read it. Where edges publish
+    last it is the other way round. Events of one moment share a group.
 
     >>> levels({0: 0.1, 1: 0.2, 2: 0.3}, {0: [2], 1: [0], 2: []})
     [[0, 1], [2]]
     """
+    after_read, after_reader = (0, 1) if publish_first else (1, 0)
     level: dict[int, int] = {}
     readers: dict[int, list[int]] = {}
     for moment in sorted(set(when.values())):
         together = [e for e, w in when.items() if w == moment]
         depth = 0
         for edge in together:
-            depth = max([depth, *(level[j] for j in reads[edge] if j in level)])
-            depth = max([depth, *(level[r] + 1 for r in readers.get(edge, []))])
+            depth = max([depth, *(level[j] + after_read for j in reads[edge] if j in level)])
+            depth = max([depth, *(level[r] + after_reader for r in readers.get(edge, []))])
         for edge in together:
             level[edge] = depth
         for edge in together:

@@ -18,6 +18,7 @@ from alphaedge.core.aggregation import (
     ByRecords,
     Fetched,
     Learned,
+    Objective,
     Uniform,
     Weights,
     aggregate,
@@ -51,7 +52,7 @@ class World(NamedTuple):
         """The fleet and the weights afterwards; the world stays as it is."""
         fleet = copy.deepcopy(self.fleet)
         engine = Stacked(self.model, trace=False)
-        return fleet, aggregate(fleet, self.fetched, weights, rule, self.batch, engine, self.known, wanted)
+        return fleet, aggregate(fleet, self.fetched, weights, rule, [self.batch], engine, self.known, wanted)
 
     def weights(self, value: float = 1.0) -> Weights:
         edges, peers = self.fetched.index.shape
@@ -167,24 +168,31 @@ def test_both_engines_learn_the_same_weights() -> None:
     for engine in (Stacked(w.model), OneAtATime(w.model)):
         fleet = copy.deepcopy(w.fleet)
         for _ in range(3):
-            learned = aggregate(fleet, w.fetched, w.weights(), Learned(), w.batch, engine, w.known)
+            learned = aggregate(fleet, w.fetched, w.weights(), Learned(), [w.batch], engine, w.known)
         found.append((learned.raw, fleet.dense))
     torch.testing.assert_close(found[0], found[1], rtol=1e-9, atol=1e-10)
 
 
-def test_weights_learned_on_joined_batches_descend_their_mean_loss() -> None:
-    w = world("two tables")
-    case, model = ZOO["two tables"], w.model
-    inputs = case.inputs(9, 6)
-    labels = torch.randint(0, 2, (9, 6)).double()
-    joined = batch_of(inputs, labels, model).joined(3, model.tables)
-    long = [x.reshape(3, 18, *x.shape[2:]) for x in inputs]
-    whole = World(model, w.fleet, w.fetched, long, joined, w.known)
-    _, after = whole.aggregate(w.weights(), Learned(steps=1, rate=0.05))
+@pytest.mark.parametrize("steps", [2, 7])
+def test_each_step_takes_the_next_of_the_gathered_batches(steps: int) -> None:
+    w = world("two tables", seed=3)
+    worlds = [w]
+    for _ in range(2):
+        inputs, labels = ZOO["two tables"].inputs(3, 6), torch.randint(0, 2, (3, 6)).double()
+        worlds.append(w._replace(inputs=inputs, batch=batch_of(inputs, labels, w.model)))
+    batches = [each.batch for each in worlds]
+    engine, rule = Stacked(w.model, trace=False), Learned(steps=steps, rate=0.05)
+    fleet = copy.deepcopy(w.fleet)
+    after = aggregate(fleet, w.fetched, w.weights(), rule, batches, engine, w.known)
     for edge in range(3):
         a = torch.ones(5).double().requires_grad_()
-        (expected,) = torch.autograd.grad(materialised_loss(whole, edge, a), a)
-        torch.testing.assert_close(after.m[edge] / 0.1, expected, rtol=1e-10, atol=1e-10)
+        adam = torch.optim.Adam([a], lr=0.05)
+        for step in range(steps):
+            adam.zero_grad()
+            materialised_loss(worlds[step % 3], edge, a).backward()
+            adam.step()
+            a.data.clamp_(min=0)
+        torch.testing.assert_close(after.raw[edge], a.detach(), rtol=1e-8, atol=1e-9)
 
 
 # -- a loss that can be checked by hand: the squared distance to a target --
@@ -204,7 +212,8 @@ class Toy(NamedTuple):
 
     def learn(self, weights: Weights, rule: Learned) -> Weights:
         differences = self.differences.masked_fill(~self.present.unsqueeze(2), 0).split([2, 3], dim=2)
-        return learn_weights(weights, self.present, self.own.split([2, 3], dim=1), differences, self.slope, rule)
+        objective = Objective(self.own.split([2, 3], dim=1), differences, self.slope)
+        return learn_weights(weights, self.present, [objective], rule)
 
     def loss(self, weights: Weights) -> Tensor:
         mixed = mixture(shares(weights.raw, self.present), self.own, self.differences)
@@ -569,7 +578,7 @@ def test_a_part_of_a_fleet_aggregates_without_touching_the_other_edges() -> None
     others = [t.value[[0, 3, 5]].clone() for t in whole.tables]
     part = whole.part(torch.tensor([4, 1, 2]))
     expected, _ = w.aggregate(w.weights(), Learned())
-    aggregate(part, w.fetched, w.weights(), Learned(), w.batch, Stacked(w.model), w.known)
+    aggregate(part, w.fetched, w.weights(), Learned(), [w.batch], Stacked(w.model), w.known)
     torch.testing.assert_close(part.dense, expected.dense)
     for mine, table, other in zip(whole.tables, expected.tables, others, strict=True):
         torch.testing.assert_close(mine.value[[4, 1, 2]], table.value)

@@ -1,16 +1,12 @@
 """Renumbered ids lead back to the ids."""
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
 from alphaedge.core.batch import Batch, compact
-from alphaedge.core.gradients import OneAtATime, Stacked
 from alphaedge.core.model import TableLayout
-
-from .zoo import ZOO, batch_of
 
 
 def _table(rows: int, *fields: int) -> TableLayout:
@@ -89,41 +85,3 @@ def test_some_batches_of_many_can_be_picked() -> None:
     assert some.inputs[0].tolist() == [[9, 10, 11], [0, 1, 2]]
     assert some.rows[0].tolist() == [[6, 7], [0, 1]]
     assert some.labels.tolist() == [[3], [0]]
-
-
-@pytest.mark.parametrize("kind", ["mlp", "deepfm", "two tables"])
-@pytest.mark.parametrize("count", [1, 2, 4])
-def test_joined_batches_have_the_outputs_and_the_mean_loss_of_the_single_ones(kind: str, count: int) -> None:
-    model = ZOO[kind].model()
-    edges, size = 3, 5
-    labels = torch.randint(0, 2, (edges * count, size)).double()
-    batch = batch_of(ZOO[kind].inputs(edges * count, size), labels, model)
-    joined = batch.joined(count, model.tables)
-    assert joined.labels.shape == (edges, count * size)
-    dense = model.initial_dense() + 0.3 * torch.randn(edges, model.dense_size).double()
-    tables = [torch.randn(edges, t.rows + 1, t.width).double() for t in model.tables]
-
-    def rows(of: Batch, edge: Tensor) -> list[Tensor]:
-        return [t[edge[:, None], r] for t, r in zip(tables, of.rows, strict=True)]
-
-    whole = Stacked(model).gradient(dense, rows(joined, torch.arange(edges)), {}, joined.inputs, joined.labels)
-    edge_of = torch.arange(edges).repeat_interleave(count)
-    single = OneAtATime(model).gradient(dense[edge_of], rows(batch, edge_of), {}, batch.inputs, batch.labels)
-    torch.testing.assert_close(whole.outputs, single.outputs.view(edges, -1), rtol=1e-10, atol=1e-10)
-    torch.testing.assert_close(whole.losses, single.losses.view(edges, count).mean(1), rtol=1e-10, atol=1e-10)
-    mean_slope = single.dense.view(edges, count, -1).mean(1)
-    torch.testing.assert_close(whole.dense, mean_slope, rtol=1e-9, atol=1e-12)
-    for by_rows, by_single, table, named in zip(whole.rows, single.rows, tables, joined.rows, strict=True):
-        # a row may be named in several of the batches: its slopes add up
-        total, expected = torch.zeros_like(table), torch.zeros_like(table)
-        for e in range(edges):
-            total[e].index_add_(0, named[e], by_rows[e])
-            expected[e].index_add_(0, named[e], by_single.view(edges, -1, table.shape[2])[e] / count)
-        torch.testing.assert_close(total[:, :-1], expected[:, :-1], rtol=1e-9, atol=1e-12)
-
-
-def test_joining_keeps_the_order_of_time_within_each_edge() -> None:
-    batch = Batch((torch.arange(12).view(6, 2),), (), torch.arange(12).view(6, 2))
-    joined = batch.joined(3, ())
-    assert joined.labels.tolist() == [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11]]
-    assert torch.equal(joined.inputs[0], joined.labels)

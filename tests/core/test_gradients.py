@@ -269,8 +269,10 @@ def test_dropout_runs_in_training_and_is_off_in_predictions(engine: type[OneAtAT
 def test_what_a_call_does_depends_on_its_mode_and_not_on_earlier_calls(
     engine: type[OneAtATime] | type[Stacked],
 ) -> None:
-    case, model = _dropout_model()
-    model.module.drop.eval()  # as the user left it
+    case, _ = _dropout_model()
+    module = case.module().double()
+    module.drop.eval()  # as the user left it
+    model = Model(module, fields=["x"])
     run = run_of(case, model)
     worker = engine(model)
     varies = []

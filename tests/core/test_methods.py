@@ -113,6 +113,7 @@ def test_an_unknown_method_is_refused_and_the_known_ones_named(name: object) -> 
         ({"aggregate_every": 0}, "aggregate_every"),
         ({"aggregate_every": 2.5}, "aggregate_every"),
         ({"statistics": "global"}, "statistics"),
+        ({"publish": "all"}, "publish"),
     ],
 )
 def test_impossible_settings_are_refused(kind: type[Method], settings: dict[str, object], field: str) -> None:

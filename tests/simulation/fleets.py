@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 from unittest import mock
 
 import torch
 from torch import Tensor, nn
 
-from alphaedge import Dataset, Field, Model, Results, Store, Stream, simulate, synthetic
+from alphaedge import Dataset, Field, IdTable, Model, Results, Store, Stream, simulate, synthetic
 from alphaedge.core.model import Loss
 from alphaedge.simulation.world import World
 
@@ -109,3 +110,36 @@ def predictions(world: World, edge: int) -> Tensor:
     """What an edge predicted, [batches, B]; NaN where it was not there."""
     start = int(world.batches.at_label[edge])
     return world.record.predictions[start : start + world.batches.count[edge]]
+
+
+class Factors(nn.Module):
+    """A small model with two id tables, one of them of two parameters."""
+
+    def __init__(self, users: int, items: int) -> None:
+        super().__init__()
+        self.user = nn.Embedding(users, 2)
+        self.item = nn.Embedding(items, 2)
+        self.appeal = nn.Parameter(torch.zeros(items, 1))
+        self.rest = nn.Linear(3, 1)
+
+    def forward(self, user: Tensor, item: Tensor, numbers: Tensor) -> Tensor:
+        match = (self.user(user) * self.item(item)).sum(-1)
+        return self.rest(numbers).squeeze(-1) + match + nn.functional.embedding(item, self.appeal).squeeze(-1)
+
+
+def factors(users: int, items: int) -> Model:
+    tables = [IdTable(("user",), ("user.weight",)), IdTable(("item",), ("item.weight", "appeal"))]
+    return Model(Factors(users, items), fields=["user", "item", "numbers"], tables=tables, loss="bce")
+
+
+def shop_model(store: Store) -> Callable[[], Model]:
+    """A model for a synthetic store that is quicker than DeepFM; can be sent to other processes."""
+    return partial(factors, store.edges * store.users, store.items)
+
+
+def shortened(data: Dataset, events: int) -> Dataset:
+    """The first events of every edge."""
+    streams = (
+        Stream({k: v[:events] for k, v in s.inputs.items()}, s.labels[:events], s.times[:events]) for s in data.streams
+    )
+    return replace(data, streams=tuple(streams))

@@ -85,19 +85,19 @@ class Fleet:
     def part(self, edges: Tensor) -> "Fleet":
         """The named edges as a fleet of their own: dense state copied, id tables shared with this one."""
         return Fleet(
-            self.dense[edges],
-            self.dense_m[edges],
-            self.dense_v[edges],
-            [Rows(t.value, t.m, t.v, t.edges[edges]) for t in self.tables],
-            {name: b[edges] for name, b in self.buffers.items()},
-            self.steps[edges],
+            self.dense.index_select(0, edges),
+            self.dense_m.index_select(0, edges),
+            self.dense_v.index_select(0, edges),
+            [Rows(t.value, t.m, t.v, t.edges.index_select(0, edges)) for t in self.tables],
+            {name: b.index_select(0, edges) for name, b in self.buffers.items()},
+            self.steps.index_select(0, edges),
         )
 
     def put(self, edges: Tensor, part: "Fleet") -> None:
         """Write a part's dense state, buffers and step counts back (its id tables are shared already)."""
-        self.dense[edges] = part.dense
-        self.dense_m[edges] = part.dense_m
-        self.dense_v[edges] = part.dense_v
+        self.dense.index_copy_(0, edges, part.dense)
+        self.dense_m.index_copy_(0, edges, part.dense_m)
+        self.dense_v.index_copy_(0, edges, part.dense_v)
         for name, buffer in self.buffers.items():
-            buffer[edges] = part.buffers[name]
-        self.steps[edges] = part.steps
+            buffer.index_copy_(0, edges, part.buffers[name])
+        self.steps.index_copy_(0, edges, part.steps)

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.func import grad_and_value, vmap
 
 from alphaedge.core.model import Model
-from alphaedge.core.tracing import Function, NotALineError, Recording
+from alphaedge.core.tracing import Function, NotALineError, Recording, without_python
 from alphaedge.errors import InvalidValue
 
 Buffers = Mapping[str, Tensor]
@@ -217,7 +217,7 @@ class Stacked:
         except NotALineError:
             self._recordings[key] = None
             return function
-        return torch.compile(replay) if self._compiled else replay
+        return torch.compile(replay) if self._compiled else without_python(replay, [t.contiguous() for t in flat])
 
 
 def _set_mode(model: Model, training: bool) -> None:

@@ -41,6 +41,7 @@ def check_number(
     low: float | None = None,
     high: float | None = None,
     above: float | None = None,
+    below: float | None = None,
     whole: bool = False,
 ) -> None:
     """Refuse ``found`` unless it is a finite number in the stated range (bounds included; ``above`` not)."""
@@ -52,15 +53,18 @@ def check_number(
         bounds.append(f"of at least {low}")
     if above is not None:
         bounds.append(f"above {above}")
+    if below is not None:
+        bounds.append(f"below {below}")
     right_type = isinstance(found, int | float) and not isinstance(found, bool)
     if (
         not right_type
         or found != found
         or found in (float("inf"), float("-inf"))
-        or (whole and found != int(found))
+        or (whole and not isinstance(found, int))
         or (low is not None and found < low)
         or (high is not None and found > high)
         or (above is not None and found <= above)
+        or (below is not None and found >= below)
     ):
         raise InvalidValue(field, found, " ".join([kind, *bounds]))
 

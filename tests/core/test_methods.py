@@ -124,13 +124,10 @@ def test_impossible_settings_are_refused(kind: type[Method], settings: dict[str,
     assert caught.value.found == found
 
 
-def test_more_batches_to_learn_weights_on_than_between_two_aggregations_are_refused() -> None:
-    with pytest.raises(InvalidValue) as caught:
-        AlphaEdge(aggregate_every=4, aggregation=Learned(batches=5))
-    assert caught.value.field == "aggregation.batches"
-    assert caught.value.found == 5
-    assert "4" in caught.value.allowed
-    assert AlphaEdge(aggregate_every=4, aggregation=Learned(batches=4)).gathered == 4
+def test_at_most_half_of_the_batches_between_two_aggregations_are_gathered_for_the_weights() -> None:
+    assert AlphaEdge(aggregation=Learned(batches=5), aggregate_every=20).gathered == 5
+    assert AlphaEdge(aggregation=Learned(batches=5), aggregate_every=4).gathered == 2
+    assert AlphaEdge(aggregation=Learned(batches=5), aggregate_every=1).gathered == 1
 
 
 def test_methods_that_learn_no_weights_gather_one_batch() -> None:

@@ -71,7 +71,7 @@ def test_fifty_steps_with_dense_rows_are_torchs_adam_on_the_plain_module(kind: s
     for e, module in enumerate(modules):
         _assert_is(fleet, model, e, module, 1e-7)
         for name, buffer in module.named_buffers():
-            torch.testing.assert_close(fleet.buffers[name][e], buffer, rtol=1e-8, atol=1e-10)
+            torch.testing.assert_close(fleet.buffers[name][e], buffer, rtol=1e-8, atol=1e-8)
     assert fleet.steps.tolist() == [50] * 3
 
 
@@ -179,11 +179,11 @@ def test_edges_that_learn_in_parts_and_at_different_ages_are_those_that_learn_al
             alone.put(torch.tensor([e]), single)
     assert together.steps.tolist() == [sum(e in g for g in groups) for e in range(4)]
     assert torch.equal(together.steps, alone.steps)
-    torch.testing.assert_close(together.dense, alone.dense, rtol=1e-9, atol=1e-10)
+    torch.testing.assert_close(together.dense, alone.dense, rtol=1e-9, atol=1e-8)
     for a, b in zip(together.tables, alone.tables, strict=True):
-        torch.testing.assert_close(a.value[:, :-1], b.value[:, :-1], rtol=1e-9, atol=1e-10)
+        torch.testing.assert_close(a.value[:, :-1], b.value[:, :-1], rtol=1e-9, atol=1e-8)
     for name, buffer in together.buffers.items():
-        torch.testing.assert_close(buffer, alone.buffers[name], rtol=1e-9, atol=1e-10)
+        torch.testing.assert_close(buffer, alone.buffers[name], rtol=1e-9, atol=1e-8)
 
 
 def test_outputs_and_losses_are_from_before_the_step() -> None:
@@ -253,7 +253,7 @@ def test_a_logistic_model_learns_what_scikit_learn_finds() -> None:
         for _ in range(250):
             learn(fleet, batch, engine, Online(Adam(rate=rate)))
     for e in range(2):
-        fitted = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(x[e], y[e])
+        fitted = LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000).fit(x[e], y[e])
         expected = np.append(fitted.coef_[0], fitted.intercept_)
         np.testing.assert_allclose(fleet.dense[e].numpy(), expected, atol=1e-3)
 

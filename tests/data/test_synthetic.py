@@ -123,9 +123,7 @@ def test_a_sudden_change_meets_one_cluster_alone() -> None:
     assert shaken.clusters is not None
     # The one change alters some regions' purchases against the same world without it.
     moved = {
-        c
-        for e, c in enumerate(shaken.clusters)
-        if np.nanmax(np.abs(buys(calm, e, 30) - buys(shaken, e, 30))) > 0.2
+        c for e, c in enumerate(shaken.clusters) if np.nanmax(np.abs(buys(calm, e, 30) - buys(shaken, e, 30))) > 0.2
     }
     assert len(moved) == 1
 
@@ -133,8 +131,9 @@ def test_a_sudden_change_meets_one_cluster_alone() -> None:
 @pytest.mark.parametrize(
     ("field", "bad"),
     [
-        ("edges", 0), ("clusters", 0), ("events", 0), ("items", -1), ("users", 1.5), ("new_items", 1.1), ("drift", -0.1),
-        ("changes", -1), ("pull", -1.0), ("pull", float("nan")), ("seed", -1), ("events", True), ("items", "many"),
+        ("edges", 0), ("clusters", 0), ("events", 0), ("items", -1), ("users", 1.5), ("new_items", 1.1),
+        ("drift", -0.1), ("changes", -1), ("pull", -1.0), ("pull", float("nan")), ("seed", -1), ("events", True),
+        ("items", "many"),
     ],
 )  # fmt: skip
 def test_a_store_that_cannot_be_is_refused(field: str, bad: Any) -> None:

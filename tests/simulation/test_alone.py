@@ -125,7 +125,9 @@ def test_several_local_steps_are_several_steps_on_one_batch() -> None:
 
 
 @pytest.mark.parametrize("executor", ["stacked", "one-at-a-time"])
-def test_a_module_with_running_statistics_predicts_in_evaluation_mode_and_learns_in_training_mode(executor: str) -> None:
+def test_a_module_with_running_statistics_predicts_in_evaluation_mode_and_learns_in_training_mode(
+    executor: str,
+) -> None:
     data = measured(2, 60)
     found = seen(methods=["noagg"], data=data, model=normalised, rate=RATE, batch_size=SIZE, executor=executor)
     for edge in range(2):

@@ -40,8 +40,10 @@ class Learned:
     start: raw weight of the own model and of each first peer (only their ratio to ``rate`` matters).
     newcomer: raw weight of a peer chosen later, as a share of the mean raw weight of the edge and its neighbours.
     remember: whether a peer that is chosen again takes up the weight it had (the paper: only one that was down).
+    fade: how far a former neighbour's remembered weight goes back to a newcomer's at each selection, so that an
+        edge that has changed is tried again.
     batches: revealed batches gathered for one learning of weights, of which each step takes the next; the edge does
-        not train on them before the mix.
+        not train on them before the mix. At most half of those between two aggregations are gathered.
     """
 
     steps: int = 10
@@ -49,6 +51,7 @@ class Learned:
     start: float = 1.0
     newcomer: float = 0.5
     remember: bool = True
+    fade: float = 0.01
     batches: int = 5
 
     def __post_init__(self) -> None:
@@ -56,6 +59,7 @@ class Learned:
         check_number("weight rate", self.rate, above=0)
         check_number("start", self.start, above=0)
         check_number("newcomer", self.newcomer, low=0)
+        check_number("fade", self.fade, low=0, high=1)
         check_number("batches", self.batches, low=1, whole=True)
 
     @classmethod
@@ -107,8 +111,8 @@ class Fetched:
     """What g aggregating edges hold of their peers: a pool of S models, and who uses which.
 
     ``tables[t]`` is [S, rows + 1, width] in the numbering of the edge that uses it, ``has[t]`` [S, rows + 1] says
-    which of those rows the peer has trained. ``index`` [g, P] names pool models, ``present`` [g, P] is False for a
-    peer that did not answer: it takes no part.
+    which of those rows the peer has trained; the others may hold any finite numbers. ``index`` [g, P] names pool
+    models, ``present`` [g, P] is False for a peer that did not answer: it takes no part.
     """
 
     dense: Tensor
@@ -184,13 +188,14 @@ def learn_weights(weights: Weights, present: Tensor, objectives: Sequence[Object
     counts = weights.steps + moves * torch.arange(1, rule.steps + 1, dtype=moves.dtype).view(-1, 1, 1)
     ahead = adam.rate * moves / (1 - adam.beta1**counts).clamp(min=1e-30)
     spread = (1 - adam.beta2**counts).clamp(min=1e-30).rsqrt()
+    toward_m, toward_v = (1 - adam.beta1) * moves, (1 - adam.beta2) * moves
     for step in range(rule.steps):
         now = objectives[step % len(objectives)]
         w, total = _normalised(raw * taking)
         mixed = [mixture(w, mine, x) for mine, x in zip(now.own, now.differences, strict=True)]
         gradient = _gradient(w, total, now.differences, now.slope(mixed))
-        m.lerp_(gradient, (1 - adam.beta1) * moves)
-        v.lerp_(gradient * gradient, (1 - adam.beta2) * moves)
+        m.lerp_(gradient, toward_m)
+        v.lerp_(gradient * gradient, toward_v)
         raw = (raw - ahead[step] * m / (v.sqrt() * spread[step] + adam.eps)).clamp_(min=0)
     return Weights(raw, m, v, counts[-1])
 
@@ -210,6 +215,8 @@ def aggregate(
     ``known[t]`` [g, rows + 1] are the rows that each edge has; rows that only peers know stay out of the mix, but
     those in ``wanted[t]`` are adopted from them (cold start). Returns the new raw weights.
     """
+    if not bool(fetched.present.any()):
+        return weights
     peers = fetched.dense.index_select(0, fetched.index.flatten()).view(*fetched.index.shape, -1)
     differences = peers.sub_(fleet.dense.unsqueeze(1))
     if not bool(fetched.present.all()):
@@ -221,17 +228,18 @@ def aggregate(
     fleet.dense = mixture(w, fleet.dense, differences)
     for name, pool in fetched.statistics.items():
         own = fleet.buffers[name]
-        peers = (pool[fetched.index] - own.unsqueeze(1)).flatten(2)
-        peers = peers.masked_fill_(~fetched.present.unsqueeze(2), 0)
+        peers = pool[fetched.index].view(*fetched.index.shape, -1) - own.view(len(own), 1, -1)
+        peers = peers.masked_fill_(~fetched.present.unsqueeze(2), 0).nan_to_num_(nan=0.0)  # inf - inf: a constant
         fleet.buffers[name] = own + torch.einsum("gp,gpf->gf", w[:, 1:], peers).view(own.shape)
     for t, table in enumerate(fleet.tables):
-        _mix_rows(table, fetched.tables[t], fetched.has[t], fetched.index, w, known[t], wanted[t] if wanted else None)
+        pool, has, adopt = fetched.tables[t], fetched.has[t], wanted[t] if wanted else None
+        _mix_rows(table, pool, has, fetched.index, fetched.present, w, known[t], adopt)
     return weights
 
 
 def _objective(fleet: Fleet, fetched: Fetched, batch: Batch, gradients: Gradients, differences: Tensor) -> Objective:
     """The loss on one batch by the dense part and the few rows that the batch names; no other row touches it."""
-    own, peers, sizes = [fleet.dense], [differences], list[torch.Size]()
+    own, peers, sizes = list[Tensor](), list[Tensor](), list[torch.Size]()
     for t, (table, rows) in enumerate(zip(fleet.tables, batch.rows, strict=True)):
         mine = table.gather(table.value, table.flat(rows))
         place = fetched.index.unsqueeze(2) * fetched.tables[t].shape[1] + rows.unsqueeze(1)  # [g, P, C]
@@ -239,32 +247,46 @@ def _objective(fleet: Fleet, fetched: Fetched, batch: Batch, gradients: Gradient
         counts = fetched.has[t].view(-1).index_select(0, place.view(-1)).view(place.shape) & fetched.present.unsqueeze(
             2
         )
-        theirs = theirs.sub_(mine.unsqueeze(1)).masked_fill_(~counts.unsqueeze(3), 0)
         own.append(mine.flatten(1))
-        peers.append(theirs.flatten(2))
+        peers.append(theirs.sub_(mine.unsqueeze(1)).masked_fill_(~counts.unsqueeze(3), 0).flatten(2))
         sizes.append(mine.shape[1:])
 
     def slope(mixed: list[Tensor]) -> list[Tensor]:
-        rows = [part.view(len(part), *size) for part, size in zip(mixed[1:], sizes, strict=True)]
+        parts = torch.split_with_sizes(mixed[1], [size.numel() for size in sizes], dim=1) if sizes else ()
+        rows = [part.reshape(len(part), *size) for part, size in zip(parts, sizes, strict=True)]
         found = gradients.gradient(mixed[0], rows, fleet.buffers, batch.inputs, batch.labels, training=False)
-        return [found.dense, *(r.flatten(1) for r in found.rows)]
+        return [found.dense, torch.cat([r.flatten(1) for r in found.rows], dim=1)] if sizes else [found.dense]
 
-    return Objective(own, peers, slope)
+    if not sizes:
+        return Objective([fleet.dense], [differences], slope)
+    return Objective([fleet.dense, torch.cat(own, dim=1)], [differences, torch.cat(peers, dim=2)], slope)
 
 
-def _mix_rows(table: Rows, pool: Tensor, has: Tensor, index: Tensor, w: Tensor, known: Tensor, wanted: Tensor) -> None:
+def _mix_rows(
+    table: Rows,
+    pool: Tensor,
+    has: Tensor,
+    index: Tensor,
+    present: Tensor,
+    w: Tensor,
+    known: Tensor,
+    wanted: Tensor | None,
+) -> None:
     """Mix the known rows of an id table in place, and adopt the wanted ones that only peers know."""
     edge, row = (known if wanted is None else known | wanted).nonzero(as_tuple=True)
     if not len(edge):
         return
     place = (index * pool.shape[1]).index_select(0, edge) + row.unsqueeze(1)  # [U, P]
-    counts = has.view(-1).index_select(0, place.view(-1)).view(place.shape) * w[:, 1:].index_select(0, edge)
+    valid = has.view(-1).index_select(0, place.view(-1)).view(place.shape)
+    if not bool(present.all()):
+        valid &= present.index_select(0, edge)
+    counts = valid * w[:, 1:].index_select(0, edge)
     total = counts.sum(1, keepdim=True)
     keep = 1 - total
     if wanted is not None:
         mine = known.view(-1).index_select(0, edge * known.shape[1] + row).unsqueeze(1)
         keep = torch.where(mine, keep, (total <= 0).to(total.dtype))
-        counts = torch.where(mine, counts, counts / total.clamp(min=SMALLEST_SUM))
+        counts = torch.where(mine, counts, counts / torch.where(total > 0, total, 1))
     theirs = F.embedding_bag(place, pool.view(-1, pool.shape[-1]), per_sample_weights=counts, mode="sum")
     flat = table.edges.index_select(0, edge) * table.value.shape[1] + row
     storage = table.value.view(-1, pool.shape[-1])

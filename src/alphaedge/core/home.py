@@ -34,7 +34,7 @@ class Home:
 
     def share(self, lead: Tensor) -> Tensor:
         """The mixed model's share in the prediction, from its discounted lead L_home - L_mixed."""
-        share = torch.sigmoid(self.temperature * lead)
+        share = torch.sigmoid(self.temperature * lead).nan_to_num(nan=0.0)
         return share if self.blend else (share >= 0.5).to(share.dtype)
 
     def update(self, lead: Tensor, mixed: Tensor, home: Tensor) -> Tensor:
@@ -44,4 +44,5 @@ class Home:
 
 def combine(share: Tensor, mixed: Tensor, home: Tensor) -> Tensor:
     """Outputs [k, B] of the pair, with the mixed model's share [k]."""
-    return share.unsqueeze(1) * mixed + (1 - share).unsqueeze(1) * home
+    share = share.unsqueeze(1)
+    return torch.where(share > 0, share * mixed + (1 - share) * home, home)

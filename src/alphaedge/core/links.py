@@ -58,6 +58,9 @@ class Links:
                     self.known[j].publication = self.known[j].fetched_at = -1
                 else:
                     del self.known[j]
+        for j, link in self.known.items():
+            if j not in self.neighbours:
+                link.weight += rule.fade * (fresh - link.weight)
         for j in neighbours:
             if j not in self.known:
                 self.known[j] = Link(fresh)

@@ -21,7 +21,7 @@ from typing import Final, Literal, final
 from alphaedge.core.aggregation import Aggregation, Alone, ByRecords, Learned, Uniform
 from alphaedge.core.home import Home
 from alphaedge.core.selection import Everybody, Fixed, Greedy, Nobody, Random, Selection
-from alphaedge.errors import InvalidValue, check_choice, check_number
+from alphaedge.errors import check_choice, check_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,15 +51,13 @@ class Method:
         check_number("aggregate_every", self.aggregate_every, low=1, whole=True)
         check_choice("publish", self.publish, ["trained", "mixed"])
         check_choice("statistics", self.statistics, ["local", "mixed"])
-        batches = self.aggregation.batches if isinstance(self.aggregation, Learned) else 1
-        if batches > self.aggregate_every:
-            allowed = f"at most aggregate_every, {self.aggregate_every}"
-            raise InvalidValue("aggregation.batches", batches, allowed)
 
     @property
     def gathered(self) -> int:
         """How many batches an aggregation learns its weights on."""
-        return self.aggregation.batches if isinstance(self.aggregation, Learned) else 1
+        if not isinstance(self.aggregation, Learned):
+            return 1
+        return max(1, min(self.aggregation.batches, self.aggregate_every // 2))
 
 
 @final

@@ -128,6 +128,12 @@ class Model:
         self.dense_layout = tuple(dense)
         self.dense_size = offset
         self._names = [s.name for s in dense] + in_tables
+        named = [self.fields[f] for table in self.tables for f in table.fields]
+        if len(set(named)) < len(named):
+            twice = sorted({f for f in named if named.count(f) > 1})
+            raise InvalidValue("tables", twice, "each field in one id table only (its ids are renumbered once)")
+        self._caller = _Caller(module)
+        module.train()  # all of it: from now on the mode of the whole is the mode of its parts
 
     def initial_dense(self) -> Tensor:
         """The module's own dense parameters as a vector [D]."""
@@ -169,20 +175,34 @@ class Model:
             rows.append(columns[0] if len(columns) == 1 else torch.cat(columns, dim=-1))
         return torch.cat(flat, dim=-1) if flat else values[0].new_zeros(*values[0].shape[:leading], 0), rows
 
-    def forward(self, values: Sequence[Tensor], buffers: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Tensor:
+    def forward(self, values: Sequence[Tensor], buffers: dict[str, Tensor], inputs: Sequence[Tensor]) -> Tensor:
         """One edge's outputs [B] from its parameters as ``unpack`` gives them, its buffers and inputs [B, ...]."""
         shaped = [
             v.view(s.shape) if not s.shape else v
             for v, s in zip(values[: len(self.dense_layout)], self.dense_layout, strict=True)
         ]
         named = dict(zip(self._names, [*shaped, *values[len(self.dense_layout) :]], strict=True))
-        outputs: Tensor = functional_call(self.module, {**named, **buffers}, tuple(inputs))
+        state = {f"module.{name}": value for name, value in {**named, **buffers}.items()}
+        outputs, moved = functional_call(self._caller, state, tuple(inputs))
+        buffers.update({name: moved[name] for name in buffers if name in moved})
         examples = inputs[0].shape[0]
         if not isinstance(outputs, Tensor) or outputs.shape not in ((examples,), (examples, 1)):
             found = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
             name = type(self.module).__name__
             raise InvalidValue(f"output of {name}", found, f"({examples},) or ({examples}, 1), one number per example")
         return outputs.reshape(examples)
+
+
+class _Caller(nn.Module):
+    """Calls a module and tells its buffers after the call, whether written into or set anew."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        outputs = self.module(*inputs)
+        return outputs, dict(self.module.named_buffers())
 
 
 def _shaped(values: Tensor, shape: Sequence[int]) -> Tensor:

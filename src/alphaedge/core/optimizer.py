@@ -32,8 +32,8 @@ class Adam:
 
     def __post_init__(self) -> None:
         check_number("rate", self.rate, above=0)
-        check_number("beta1", self.beta1, low=0, high=1)
-        check_number("beta2", self.beta2, low=0, high=1)
+        check_number("beta1", self.beta1, low=0, below=1)
+        check_number("beta2", self.beta2, low=0, below=1)
         check_number("eps", self.eps, above=0)
         check_choice("rows", self.rows, ["lazy", "dense"])
 

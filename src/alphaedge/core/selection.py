@@ -134,6 +134,7 @@ class Fixed:
 
     def __post_init__(self) -> None:
         check_number("peers", self.peers, low=1, whole=True)
+        check_number("select every", self.every, low=1, whole=True)
 
     def first(self, edge: int, candidates: Sequence[int], rng: random.Random) -> list[int]:
         """K random peers."""
@@ -152,6 +153,9 @@ class Everybody:
 
     every: int = 1
 
+    def __post_init__(self) -> None:
+        check_number("select every", self.every, low=1, whole=True)
+
     def first(self, edge: int, candidates: Sequence[int], rng: random.Random) -> list[int]:
         """All of them."""
         return sorted(set(candidates) - {edge})
@@ -167,6 +171,9 @@ class Nobody:
     """No peers."""
 
     every: int = 1
+
+    def __post_init__(self) -> None:
+        check_number("select every", self.every, low=1, whole=True)
 
     def first(self, edge: int, candidates: Sequence[int], rng: random.Random) -> list[int]:
         """None."""

@@ -79,7 +79,10 @@ def without_python(function: Function, example: Sequence[Tensor]) -> Function:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # TorchScript takes no new features; what is used here is its interpreter
         trace: Callable[..., Function] = torch.jit.trace
-        return trace(function, tuple(example), check_trace=False)
+        try:
+            return trace(function, tuple(example), check_trace=False)
+        except RuntimeError:  # TorchScript does not take every operation (the backward pass of a batch norm)
+            return function
 
 
 def _line(a: Any, b: Any, k: int, made: dict[fx.Node, fx.Node]) -> Any:
@@ -120,8 +123,11 @@ def _fold(a: fx.Node, b: fx.Node, k: int, made: dict[fx.Node, fx.Node], known: d
 
 def _lean(function: Function, example: Sequence[Tensor], k: int) -> fx.GraphModule:
     """Record for k copies of the example's first edge; drop what does nothing, do equal things once."""
-    # Without in-place operations: what follows moves and merges operations, which must not write behind its back.
-    graph = make_fx(functionalize(function))(*(x[:1].expand(k, *x.shape[1:]).clone() for x in example))
+    flat = [x[:1].expand(k, *x.shape[1:]).clone() for x in example]
+    graph = make_fx(function)(*flat)
+    if any(_schema_mutates(node) for node in graph.graph.nodes):
+        # Again without writes: below, the same name must mean the same value, and a constant must stay one.
+        graph = make_fx(functionalize(graph, remove="mutations"))(*flat)
     nodes = graph.graph
     for node in list(nodes.nodes):
         same = _does_nothing(node)
@@ -149,7 +155,8 @@ def _does_nothing(node: fx.Node) -> fx.Node | None:
     if node.op != "call_function" or not node.args or not isinstance(node.args[0], fx.Node):
         return None
     if node.target in (aten.mul.Scalar, aten.mul.Tensor, aten.pow.Tensor_Scalar) and node.args[1] == 1:
-        return node.args[0]
+        before, after = _value(node.args[0]), _value(node)
+        return node.args[0] if before is not None and after is not None and before.dtype == after.dtype else None
     if node.target in _VIEWS:
         before, after = _value(node.args[0]), _value(node)
         if before is not None and after is not None and before.shape == after.shape:

@@ -35,9 +35,12 @@ class MLP(nn.Module):
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """One output per example, [B]."""
-        parts = []
-        for (kind, size), x in zip(self.kinds, inputs, strict=True):
-            parts.append(nn.functional.one_hot(x, size).float() if kind in ("id", "category") else x)
+        dtype = next(self.parameters()).dtype
+        parts = [
+            # one_hot does not go through vmap
+            (x.unsqueeze(-1) == torch.arange(size)).to(dtype) if kind in ("id", "category") else x
+            for (kind, size), x in zip(self.kinds, inputs, strict=True)
+        ]
         whole = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
         out: Tensor = self.layers(whole)
         return out.squeeze(-1)

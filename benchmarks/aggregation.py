@@ -47,9 +47,9 @@ def jobs_for(data: Dataset, model: Model) -> dict[str, Callable[[], None]]:
 
     def mix() -> None:
         weights = Weights.fixed(torch.ones(len(edges), 1 + PEERS))
-        part = fleet.part(edges)
-        aggregate(part, fetched, weights, Learned(steps=10), [batch], gradients, known)
-        fleet.put(edges, part)
+        models = fleet.models(edges)
+        aggregate(models, fetched, weights, Learned(steps=10), [batch], gradients, known)
+        fleet.put_models(edges, models)
 
     return {"local": local, "mix": mix}
 

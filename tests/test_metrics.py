@@ -62,6 +62,11 @@ def test_zero_predicted_for_zero_is_no_error() -> None:
     assert one_minus_smape(torch.tensor([[0.0, 1.0]]), torch.zeros(1, 2)).item() == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize("broken", [[math.nan] * 3, [math.nan, 1.0, 2.0], [math.inf, 1.0, 2.0]])
+def test_one_minus_smape_of_predictions_that_are_no_numbers_is_no_number(broken: list[float]) -> None:
+    assert math.isnan(one_minus_smape(torch.tensor([broken]), torch.tensor([[0.0, 1.0, 2.0]])).item())
+
+
 @given(st.lists(st.tuples(st.floats(-1e30, 1e30), st.floats(-1e30, 1e30)), min_size=1, max_size=20))
 def test_one_minus_smape_is_between_zero_and_one(pairs: list[tuple[float, float]]) -> None:
     found = one_minus_smape(torch.tensor([[p for p, _ in pairs]]), torch.tensor([[y for _, y in pairs]])).item()

@@ -273,18 +273,20 @@ def _mix_rows(
     wanted: Tensor | None,
 ) -> None:
     """Mix the known rows of an id table in place, and adopt the wanted ones that only peers know."""
-    edge, row = (known if wanted is None else known | wanted).nonzero(as_tuple=True)
-    if not len(edge):
+    named = (known if wanted is None else known | wanted).reshape(-1).nonzero().squeeze(1)
+    if not len(named):
         return
+    edge = torch.div(named, known.shape[1], rounding_mode="floor")
+    row = named - edge * known.shape[1]
     place = (index * pool.shape[1]).index_select(0, edge) + row.unsqueeze(1)  # [U, P]
     valid = has.view(-1).index_select(0, place.view(-1)).view(place.shape)
     if not bool(present.all()):
         valid &= present.index_select(0, edge)
     counts = valid * w[:, 1:].index_select(0, edge)
-    total = counts.sum(1, keepdim=True)
+    total = counts @ counts.new_ones(counts.shape[1], 1)
     keep = 1 - total
     if wanted is not None:
-        mine = known.view(-1).index_select(0, edge * known.shape[1] + row).unsqueeze(1)
+        mine = known.reshape(-1).index_select(0, named).unsqueeze(1)
         keep = torch.where(mine, keep, (total <= 0).to(total.dtype))
         counts = torch.where(mine, counts, counts / torch.where(total > 0, total, 1))
     theirs = F.embedding_bag(place, pool.view(-1, pool.shape[-1]), per_sample_weights=counts, mode="sum")

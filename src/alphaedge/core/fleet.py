@@ -93,6 +93,19 @@ class Fleet:
             self.steps.index_select(0, edges),
         )
 
+    def models(self, edges: Tensor) -> "Fleet":
+        """The named edges' models alone, to mix: like ``part``, but without the state of their training."""
+        nothing = self.dense[:0]
+        tables = [Rows(t.value, t.m, t.v, t.edges.index_select(0, edges)) for t in self.tables]
+        buffers = {name: b.index_select(0, edges) for name, b in self.buffers.items()}
+        return Fleet(self.dense.index_select(0, edges), nothing, nothing, tables, buffers, self.steps[:0])
+
+    def put_models(self, edges: Tensor, models: "Fleet") -> None:
+        """Write mixed models back; moments and step counts stay as they are."""
+        self.dense.index_copy_(0, edges, models.dense)
+        for name, buffer in self.buffers.items():
+            buffer.index_copy_(0, edges, models.buffers[name])
+
     def put(self, edges: Tensor, part: "Fleet") -> None:
         """Write a part's dense state, buffers and step counts back (its id tables are shared already)."""
         self.dense.index_copy_(0, edges, part.dense)

@@ -69,13 +69,13 @@ def _mix(world: World, edges: list[int]) -> dict[int, list[int]]:
     )
     revealed = torch.tensor([world.pending[e] for e in edges])
     batches = [world.batches.get(some, numbers) for numbers in revealed.unbind(1)]
-    part = world.fleet.part(some)
+    models = world.fleet.models(some)
     rule = world.method.aggregation
     known = [since[some] >= 0 for since in world.known_since]
     wanted = _wanted(world, edges) if world.method.adopt_rows else []
     weights = _weights(world, some, slot, width)
-    weights = aggregate(part, fetched, weights, rule, batches, world.gradients, known, wanted)
-    world.fleet.put(some, part)
+    weights = aggregate(models, fetched, weights, rule, batches, world.gradients, known, wanted)
+    world.fleet.put_models(some, models)
     if isinstance(rule, Learned):
         unstack(weights, links)
     for edge, link, row in zip(edges, links, shares(weights.raw, present).tolist(), strict=True):

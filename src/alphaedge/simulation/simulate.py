@@ -1,7 +1,9 @@
 """``simulate``: methods and seeds of one experiment, stacked where that is faster, over several processes."""
 
 import multiprocessing
+import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
@@ -251,6 +253,13 @@ def _tell(watch: Watch, task: Task, name: str, progress: Progress) -> None:
     watch(f"{name}/{task.seeds[0]}", progress)
 
 
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)  # it was killed: nobody waits for what this process does
+
+
 @final
 class _Worker:
     """One process of several: its bench, and its way back to the parent."""
@@ -263,6 +272,7 @@ class _Worker:
     @classmethod
     def start(cls, channel: Any) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+        threading.Thread(target=_end_with_parent, daemon=True).start()
         cls.here = cls(channel)
 
     @classmethod

@@ -1,0 +1,163 @@
+"""What a fetch costs: everything, the ids that both know, or only what has changed since."""
+
+from typing import Any
+
+import polars as pl
+import pytest
+import torch
+
+from alphaedge import (
+    AlphaEdge,
+    Conditions,
+    Dataset,
+    Field,
+    Greedy,
+    Learned,
+    MethodSettings,
+    NoPS,
+    Random,
+    RandPS,
+    Stream,
+    UniWeight,
+    simulate,
+)
+
+from .fleets import factors, linear, measured, seen, shop, shop_model
+
+SIZE = 4
+DENSE = 4 * 4  # three weights and a bias of float32
+USER_ROW, ITEM_ROW = 2 * 4, 3 * 4
+EVERY = 2
+
+
+def visits(items: list[list[int]]) -> Dataset:
+    """Edges whose batches name the given items, batch by batch, one each; user e is edge e's only one."""
+    streams = []
+    for edge, batches in enumerate(items):
+        item = torch.tensor(batches).repeat_interleave(SIZE)
+        n = len(item)
+        inputs = {"user": torch.full((n,), edge), "item": item, "numbers": torch.zeros(n, 3)}
+        streams.append(Stream(inputs, (torch.arange(n) % 2).float(), torch.arange(n).double()))
+    fields = (Field("user", "id", 4), Field("item", "id", 8), Field("numbers", "number", 3))
+    return Dataset("visits", "classify", fields, tuple(streams))
+
+
+def model() -> Any:
+    return factors(4, 8)
+
+
+def run(data: Dataset, **settings: Any) -> Any:
+    shared: dict[str, Any] = {
+        "methods": {"m": UniWeight(aggregate_every=EVERY, adopt_rows=False)},
+        "model": model,
+        "batch_size": SIZE,
+        "clock": "batch-index",
+        "executor": "one-at-a-time",
+    }
+    return seen(data=data, **(shared | settings))
+
+
+def fetched(found: Any, edge: int) -> dict[str, int]:
+    full, common, changed = found.world.record.bytes[edge].tolist()
+    return {"full": full, "common": common, "changed": changed}
+
+
+def test_one_fetch_by_hand() -> None:
+    """Batch 0 is learned before the aggregation at batch 1, batch 1 only after it.
+
+    Edge 1 has trained user 1 and item 3 by then; edge 0 has met user 0 and items 0 and 3.
+    """
+    found = run(visits([[0, 3], [3, 5]]))
+    assert fetched(found, 0) == {
+        "full": DENSE + USER_ROW + ITEM_ROW,
+        "common": DENSE + ITEM_ROW,
+        "changed": DENSE + ITEM_ROW,
+    }
+    # Edge 0 has trained item 0, which edge 1 has never met.
+    assert fetched(found, 1) == {"full": DENSE + USER_ROW + ITEM_ROW, "common": DENSE, "changed": DENSE}
+
+
+def test_a_second_fetch_without_training_in_between_costs_the_dense_part_alone() -> None:
+    """Edge 1's stream ends after two batches; edge 0 goes on and fetches the same publication again and again."""
+    found = run(visits([[3] * 8, [3, 3]]))
+    rows = USER_ROW + ITEM_ROW
+    assert fetched(found, 0) == {
+        "full": 4 * (DENSE + rows),
+        "common": 4 * (DENSE + ITEM_ROW),
+        "changed": 4 * DENSE + ITEM_ROW,
+    }
+
+
+def test_rows_that_the_receiver_meets_later_are_fetched_then() -> None:
+    """Item 5 has been with the peer from the start, but edge 0 meets it only in its third period."""
+    found = run(visits([[3, 3, 3, 3, 5, 5, 5, 5], [5, 5]]))
+    assert fetched(found, 0)["changed"] == 4 * DENSE + ITEM_ROW
+    assert fetched(found, 0)["common"] == 4 * DENSE + 2 * ITEM_ROW
+
+
+def test_rows_that_the_sender_trains_again_are_fetched_again() -> None:
+    found = run(visits([[3] * 8, [3, 3, 3, 3, 6, 6, 6, 6]]))
+    # Publications at batches 1, 3, 5 and 7; item 3 is trained before the first three (batch 3 is learned after it).
+    assert fetched(found, 0)["changed"] == 4 * DENSE + 3 * ITEM_ROW
+
+
+def test_nothing_is_fetched_from_who_is_down() -> None:
+    found = run(visits([[3] * 4, [3] * 4]), conditions=Conditions(drop=1.0))
+    assert int(found.world.record.bytes.sum()) == 0
+    assert len(found.results.fetches) == 0
+
+
+STORE = shop(edges=5, events=200)
+LEARNED = Learned(batches=1, steps=1)
+MANY = {
+    "alphaedge": AlphaEdge(aggregation=LEARNED, selection=Greedy(peers=2), aggregate_every=5, home=None),
+    "randps": RandPS(aggregation=LEARNED, selection=Random(peers=2), aggregate_every=5, home=None),
+    "nops": NoPS(aggregation=LEARNED, aggregate_every=5, home=None),
+}
+
+
+def test_full_is_at_least_common_is_at_least_changed() -> None:
+    found = seen(
+        methods=MANY, store=STORE, model=shop_model(STORE), batch_size=5, executor="one-at-a-time",
+        conditions=Conditions(drop=0.2, staleness=1),
+    )  # fmt: skip
+    for world in found.worlds:
+        full, common, changed = world.record.bytes.T
+        assert bool((full >= common).all())
+        assert bool((common >= changed).all())
+        assert bool((full > common).any())
+        assert bool((common > changed).any())
+    for row in found.results.summary()["methods"].values():
+        assert row["bytes"]["full"] > row["bytes"]["common"] > row["bytes"]["changed"] > 0
+    # The table of fetches adds up to what the summary says was sent.
+    for name, row in found.results.summary()["methods"].items():
+        sent = found.results.fetches.filter(pl.col("method") == name)["bytes"].sum()
+        assert sent == row["bytes"]["changed"]
+
+
+def test_old_acquaintances_cost_less_than_new_ones() -> None:
+    """Of what both know, RandPS sends the larger share, for its peers are always new."""
+    found = simulate(methods=MANY, store=STORE, model=shop_model(STORE), batch_size=5, executor="one-at-a-time")
+    share = {n: row["bytes"]["changed"] / row["bytes"]["common"] for n, row in found.summary()["methods"].items()}
+    assert share["nops"] < share["randps"]
+
+
+@pytest.mark.parametrize("method", ["alphaedge", "fedweight"])
+def test_without_id_tables_there_is_nothing_to_save(method: str) -> None:
+    found = simulate(
+        methods=[method],
+        data=measured(3, 20),
+        model=linear,
+        batch_size=5,
+        method=MethodSettings(aggregate_every=5),
+    )
+    sent = found.summary()["methods"][method]["bytes"]
+    assert sent["full"] == sent["common"] == sent["changed"] == 12 * found.fetches["count"].sum() > 0
+
+
+def test_several_seeds_add_up() -> None:
+    one, two = (
+        simulate(methods=["uniweight"], data=measured(3, 40), model=linear, batch_size=5, seeds=s) for s in (1, 2)
+    )
+    full = [r.summary()["methods"]["uniweight"]["bytes"]["full"] for r in (one, two)]
+    assert full[1] == 2 * full[0] > 0

@@ -27,12 +27,14 @@ def jobs_for(data: Dataset, model: Model) -> dict[str, Callable[[], None]]:
         run_stretch(fleet, stretch, batches, gradients, online, same_pass=True)
 
     local()
-    pool = Published(fleet, 1, ())
-    # An edge knows the rows that its stream names, as after a long run.
+    # An edge knows the rows that its whole stream names, as after a long run.
     known = [torch.zeros(t.value.shape[:2], dtype=torch.bool) for t in fleet.tables]
-    for t, rows in enumerate(batches.rows(edges.repeat_interleave(STEPS), numbers.flatten())):
+    whole = torch.arange(batches.count[0]).expand(len(edges), -1)
+    for t, rows in enumerate(batches.rows(edges.repeat_interleave(whole.shape[1]), whole.flatten())):
         known[t].scatter_(1, rows.view(len(edges), -1), True)
         known[t][:, -1] = False
+    pool = Published(fleet, 1, ())
+    pool.publish(edges, fleet, known, torch.ones_like(edges))
     index = torch.stack([torch.randperm(len(edges) - 1)[:PEERS] for _ in edges])
     index += index >= edges.unsqueeze(1)
     fetched = Fetched(

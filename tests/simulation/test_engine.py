@@ -577,7 +577,7 @@ EVERYTHING = Conditions(
 
 @pytest.mark.parametrize(("clock", "rows"), [("event-time", "lazy"), ("batch-index", "dense")])
 def test_everything_composes(clock: str, rows: str) -> None:
-    store = shop(edges=5, events=110)
+    store = shop(edges=5, events=80)
     found = simulate(
         methods=["alphaedge", "fedweight", "uniweight", "randps", "nops", "noagg", "alphaedge-paper"],
         store=store,

@@ -9,7 +9,7 @@ import torch
 from alphaedge import Conditions, MethodSettings, Results, Store, simulate
 from alphaedge.simulation.simulate import make_data
 
-from .fleets import seen, shop, shop_data, shop_model, shortened
+from .fleets import linear, measured, seen, shop, shop_data, shop_model, shortened
 
 SMALL: dict[str, Any] = {"batch_size": 5, "method": MethodSettings(aggregate_every=10, weight_steps=3)}
 
@@ -18,16 +18,22 @@ def of(frame: pl.DataFrame, method: str) -> pl.DataFrame:
     return frame.filter(pl.col("method") == method).drop("method")
 
 
-@pytest.mark.parametrize("names", [["alphaedge", "randps", "nops"], ["alphaedge-paper", "randps-paper", "nops-paper"]])
+LEARNED, LITERAL = ["alphaedge", "randps", "nops"], ["alphaedge-paper", "randps-paper", "nops-paper"]
+
+
 @pytest.mark.parametrize(
-    ("edges", "conditions"),
-    [(3, Conditions()), (6, Conditions(delay=1, drop=0.3, leaves={0: 0.7})), (6, Conditions(joins={2: 0.3}))],
-    ids=["calm", "rough", "a late edge"],
+    ("names", "edges", "conditions"),
+    [
+        (LEARNED, 3, Conditions()),
+        (LITERAL, 6, Conditions(delay=1, drop=0.3, leaves={0: 0.7})),
+        (LEARNED, 6, Conditions(joins={2: 0.3})),
+    ],
+    ids=["calm", "literal and rough", "a late edge"],
 )
 def test_with_at_most_k_plus_one_edges_the_learned_methods_are_one_to_the_bit(
     names: list[str], edges: int, conditions: Conditions
 ) -> None:
-    store = shop(edges=edges, events=200)
+    store = shop(edges=edges, events=150)
     found = simulate(methods=names, store=store, model=shop_model(store), conditions=conditions, **SMALL)
     first, *others = names
     assert len(of(found.weights, first)) > 3 * edges
@@ -40,10 +46,9 @@ def test_with_at_most_k_plus_one_edges_the_learned_methods_are_one_to_the_bit(
 
 def test_with_more_edges_they_are_not() -> None:
     """So that the test above can fail."""
-    store = shop(edges=4, events=240)
-    few = MethodSettings(aggregate_every=10, weight_steps=3, peers=1)
-    settings = SMALL | {"method": few, "executor": "one-at-a-time"}
-    found = seen(methods=["alphaedge", "randps", "nops"], store=store, model=shop_model(store), **settings)
+    few = MethodSettings(aggregate_every=5, gather=1, weight_steps=2, peers=1, home=False)
+    shared = SMALL | {"method": few, "executor": "one-at-a-time", "rate": 0.05}
+    found = seen(methods=LEARNED, data=measured(4, 30), model=linear, **shared)
     greedy, drawn, everybody = (world.record.predictions for world in found.worlds)
     assert not torch.allclose(greedy, drawn, atol=1e-3, equal_nan=True)
     assert not torch.allclose(greedy, everybody, atol=1e-3, equal_nan=True)
@@ -67,11 +72,11 @@ def neighbours(found: Results, method: str, edge: int) -> list[set[int]]:
 
 # Streams of one length, so that nobody's ends early.
 MANY: dict[str, Any] = SMALL | {
-    "data": shortened(shop_data(edges=8, events=280), 200),
+    "data": shortened(shop_data(edges=8, events=220), 160),
     "model": shop_model(shop(edges=8)),
     "clock": "batch-index",
     "executor": "one-at-a-time",
-    "method": MethodSettings(aggregate_every=10, weight_steps=2, peers=2, home=False),
+    "method": MethodSettings(aggregate_every=8, gather=1, weight_steps=2, peers=2, home=False),
 }
 
 
@@ -113,7 +118,7 @@ def test_an_edge_whose_peers_have_all_left_finds_others(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["alphaedge", "nops", "fedweight", "randps"])
 def test_an_edge_that_was_the_first_learns_from_those_that_come_later(method: str) -> None:
-    settings = MANY | {"data": shortened(shop_data(edges=2, events=280), 200), "model": shop_model(shop(edges=2))}
+    settings = MANY | {"data": shortened(shop_data(edges=2, events=220), 160), "model": shop_model(shop(edges=2))}
     found = simulate(methods=[method], conditions=Conditions(joins={1: 0.3}), **settings)
     assert set(found.fetches["edge"]) == {0, 1}
 

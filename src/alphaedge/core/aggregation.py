@@ -111,8 +111,8 @@ class Fetched:
     """What g aggregating edges hold of their peers: a pool of S models, and who uses which.
 
     ``tables[t]`` is [S, rows + 1, width] in the numbering of the edge that uses it, ``has[t]`` [S, rows + 1] says
-    which of those rows the peer has trained; the others may hold any finite numbers. ``index`` [g, P] names pool
-    models, ``present`` [g, P] is False for a peer that did not answer: it takes no part.
+    which of those rows the peer has trained; the others are zero. ``index`` [g, P] names pool models, ``present``
+    [g, P] is False for a peer that did not answer: it takes no part (its place may name any model of the pool).
     """
 
     dense: Tensor
@@ -233,7 +233,7 @@ def aggregate(
         fleet.buffers[name] = own + torch.einsum("gp,gpf->gf", w[:, 1:], peers).view(own.shape)
     for t, table in enumerate(fleet.tables):
         pool, has, adopt = fetched.tables[t], fetched.has[t], wanted[t] if wanted else None
-        _mix_rows(table, pool, has, fetched.index, fetched.present, w, known[t], adopt)
+        _mix_rows(table, pool, has, fetched.index, w, known[t], adopt)
     return weights
 
 
@@ -263,33 +263,25 @@ def _objective(fleet: Fleet, fetched: Fetched, batch: Batch, gradients: Gradient
 
 
 def _mix_rows(
-    table: Rows,
-    pool: Tensor,
-    has: Tensor,
-    index: Tensor,
-    present: Tensor,
-    w: Tensor,
-    known: Tensor,
-    wanted: Tensor | None,
+    table: Rows, pool: Tensor, has: Tensor, index: Tensor, w: Tensor, known: Tensor, wanted: Tensor | None
 ) -> None:
-    """Mix the known rows of an id table in place, and adopt the wanted ones that only peers know."""
-    named = (known if wanted is None else known | wanted).reshape(-1).nonzero().squeeze(1)
-    if not len(named):
+    """Mix the known rows of an id table in place, and adopt the wanted ones that only peers know.
+
+    With h_j = 1 where peer j has trained the row: own (1 - sum_j w_j h_j) + sum_j w_j h_j row_j. The rows that a peer
+    has not trained are zero in the pool, so the last sum is one pass over whole tables.
+    """
+    of_peers = w[:, None, 1:]
+    held = has.index_select(0, index.flatten()).view(*index.shape, -1).to(w.dtype)
+    total = torch.bmm(of_peers, held).squeeze(1)  # [g, rows + 1]
+    takes_part = (known if wanted is None else known | wanted) & (total > 0)
+    if not bool(takes_part.any()):
         return
-    edge = torch.div(named, known.shape[1], rounding_mode="floor")
-    row = named - edge * known.shape[1]
-    place = (index * pool.shape[1]).index_select(0, edge) + row.unsqueeze(1)  # [U, P]
-    valid = has.view(-1).index_select(0, place.view(-1)).view(place.shape)
-    if not bool(present.all()):
-        valid &= present.index_select(0, edge)
-    counts = valid * w[:, 1:].index_select(0, edge)
-    total = counts @ counts.new_ones(counts.shape[1], 1)
+    own = table.value.index_select(0, table.edges)
+    theirs = F.embedding_bag(index, pool.flatten(1), per_sample_weights=of_peers.squeeze(1), mode="sum").view(own.shape)
     keep = 1 - total
     if wanted is not None:
-        mine = known.reshape(-1).index_select(0, named).unsqueeze(1)
-        keep = torch.where(mine, keep, (total <= 0).to(total.dtype))
-        counts = torch.where(mine, counts, counts / torch.where(total > 0, total, 1))
-    theirs = F.embedding_bag(place, pool.view(-1, pool.shape[-1]), per_sample_weights=counts, mode="sum")
-    flat = table.edges.index_select(0, edge) * table.value.shape[1] + row
-    storage = table.value.view(-1, pool.shape[-1])
-    storage.index_copy_(0, flat, theirs.addcmul_(storage.index_select(0, flat), keep))
+        adopted = takes_part & ~known
+        theirs.mul_(torch.where(adopted, 1 / total, 1).unsqueeze(2))
+        keep.masked_fill_(adopted, 0)
+    theirs.addcmul_(own, keep.unsqueeze(2))
+    table.value.index_copy_(0, table.edges, torch.where(takes_part.unsqueeze(2), theirs, own))

@@ -44,10 +44,11 @@ class Engine:
         total = sum(last - first for t in world.timelines for first, last in zip(t.first, t.last, strict=True))
         while due := self._due():
             for group in due:
-                joining = [e for e in group if world.state[e] == "to join"]
-                for edge in joining:
-                    self._join(edge)
-                meet(world, [e for e in group if e not in joining], self.block)
+                meeting = [e for e in group if world.state[e] == "to aggregate"]
+                for edge in group:
+                    if world.state[edge] == "to join":
+                        self._join(edge)
+                meet(world, meeting, self.block)
             self._train()
             progress(world.record.progress(total))
         return world.record
@@ -67,8 +68,8 @@ class Engine:
                 horizon = min(timeline.moment(e % world.n, world.stretch_end(e)[0]) for e in waiting)
                 soonest = min(world.moment[e] for e in waiting)
                 when = {e: world.moment[e] for e in waiting if world.moment[e] < horizon or world.moment[e] == soonest}
-                joining = {e for e in when if world.state[e] == "to join"}
-                reads = {e: list(everybody) if e in joining else world.neighbours(e) for e in when}
+                late = {e for e in when if world.state[e] == "to join" and world.moment[e] > 0}
+                reads = {e: list(everybody) if e in late else world.neighbours(e) for e in when}
                 groups = levels(when, reads, publish_first=world.method.publish == "trained")
             merged += [[] for _ in range(len(groups) - len(merged))]
             for depth, group in enumerate(groups):
@@ -82,9 +83,10 @@ class Engine:
         rng, candidates, base = world.rng(edge), world.candidates(edge), world.base(edge)
         world.links[edge] = Links.start(world.method.selection.first(local, candidates, rng), world.start_weight)
         world.state[edge] = "to train" if world.at[edge] < timeline.last[local] else "done"
-        models = [base + j for j in candidates if j != local and int(world.published.number[base + j]) > 0]
-        if timeline.join[local] > 0 and world.conditions.bootstrap and models:
-            world.published.give(rng.choice(models), world.fleet, edge)
+        if timeline.join[local] > 0 and world.conditions.bootstrap:
+            models = [base + j for j in candidates if j != local and int(world.published.number[base + j]) > 0]
+            if models:
+                world.published.give(rng.choice(models), world.fleet, edge)
 
     def _train(self) -> None:
         """Let every edge that can run to the eve of its next aggregation."""

@@ -72,7 +72,7 @@ def _mix(world: World, edges: list[int]) -> dict[int, list[int]]:
     models = world.fleet.models(some)
     rule = world.method.aggregation
     known = [since[some] >= 0 for since in world.known_since]
-    wanted = _wanted(world, edges) if world.method.adopt_rows else []
+    wanted = _wanted(world, edges) if world.method.adopt_rows and world.fleet.tables else []
     weights = _weights(world, some, slot, width)
     weights = aggregate(models, fetched, weights, rule, batches, world.gradients, known, wanted)
     world.fleet.put_models(some, models)

@@ -13,7 +13,7 @@ class Published:
     """The last ``depth`` publications of every edge; number 0 is the initial model.
 
     In an id table only rows trained since the last publication change (see core.exchange), so ``version`` says in
-    which publication a row last changed, 0 for a row that its edge has never trained.
+    which publication a row last changed, 0 for a row that its edge has never trained; such rows are zero here.
     """
 
     def __init__(self, fleet: Fleet, depth: int, statistics: tuple[str, ...]) -> None:
@@ -22,7 +22,7 @@ class Published:
         self.number = torch.zeros(n, dtype=torch.long)
         self.records = torch.zeros(depth, n, dtype=torch.long)
         self.dense = fleet.dense.repeat(depth, 1, 1)
-        self.tables = [t.value.repeat(depth, 1, 1, 1) for t in fleet.tables]
+        self.tables = [t.value.new_zeros(depth, *t.value.shape) for t in fleet.tables]
         self.version = [torch.zeros(depth, *t.value.shape[:2], dtype=torch.int32) for t in fleet.tables]
         self.statistics = {
             name: fleet.buffers[name].repeat(depth, *[1] * fleet.buffers[name].dim()) for name in statistics
@@ -59,5 +59,6 @@ class Published:
         fleet.dense[edge] = self.dense[slot, source]
         for name, pool in self.statistics.items():
             fleet.buffers[name][edge] = pool[slot, source]
-        for table, pool in zip(fleet.tables, self.tables, strict=True):
-            table.value[edge] = pool[slot, source]
+        for table, pool, version in zip(fleet.tables, self.tables, self.version, strict=True):
+            trained = version[slot, source] > 0
+            table.value[edge, trained] = pool[slot, source, trained]

@@ -9,6 +9,7 @@ Their aggregations then follow in time order, as far as they need no stretch tha
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import final
 
 import torch
@@ -71,8 +72,8 @@ def levels(
     after_read, after_reader = (0, 1) if publish_first else (1, 0)
     level: dict[int, int] = {}
     readers: dict[int, list[int]] = {}
-    for moment in sorted(set(when.values())):
-        together = [e for e, w in when.items() if w == moment]
+    for _, group in groupby(sorted(when, key=lambda e: when[e]), key=lambda e: when[e]):
+        together = list(group)
         depth = 0
         for edge in together:
             depth = max([depth, *(level[j] + after_read for j in reads[edge] if j in level)])

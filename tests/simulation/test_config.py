@@ -1,0 +1,253 @@
+"""Settings say what they refuse, and a configuration file gives a simulation again."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alphaedge import (
+    AlphaEdge,
+    Conditions,
+    Fixed,
+    Greedy,
+    Home,
+    InvalidValue,
+    Learned,
+    MethodSettings,
+    NoAgg,
+    Random,
+    Settings,
+    Store,
+)
+from alphaedge.core.methods import METHODS
+from alphaedge.simulation.config import build, load
+
+
+def refusal(raw: dict[str, Any]) -> InvalidValue:
+    with pytest.raises(InvalidValue) as caught:
+        build(raw)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("raw", "field", "found", "allowed"),
+    [
+        ({"methods": ["magic"]}, "methods", "magic", "one of alphaedge"),
+        ({"methods": []}, "methods", [], "at least one of"),
+        ({"methods": ["noagg", "noagg"]}, "methods", ["noagg", "noagg"], "once"),
+        ({"method": {"peers": 0}}, "peers", 0, "at least 1"),
+        ({"method": {"replace": -1}}, "replace", -1, "at least 0"),
+        ({"method": {"aggregate_every": 0}}, "aggregate_every", 0, "at least 1"),
+        ({"method": {"weight_rate": 0.0}}, "weight rate", 0.0, "above 0"),
+        ({"conditions": {"delay": -1}}, "delay", -1, "at least 0"),
+        ({"conditions": {"drop": 1.5}}, "drop", 1.5, "from 0 to 1"),
+        ({"seeds": 0}, "seeds", 0, "at least 1"),
+        ({"batch_size": 0}, "batch_size", 0, "at least 1"),
+        ({"local_steps": 0}, "local_steps", 0, "at least 1"),
+        ({"rate": 0.0}, "rate", 0.0, "above 0"),
+        ({"rate": float("nan")}, "rate", float("nan"), "number"),
+        ({"store": {"edges": 0}}, "edges", 0, "at least 1"),
+        ({"data": "movies"}, "data", "movies", "one of"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_by_field_found_and_allowed(
+    raw: dict[str, Any], field: str, found: Any, allowed: str
+) -> None:
+    error = refusal(raw)
+    assert error.field == field
+    assert error.found == pytest.approx(found, nan_ok=True) if isinstance(found, float) else error.found == found
+    assert allowed in error.allowed
+
+
+@pytest.mark.parametrize(
+    ("raw", "key"),
+    [
+        ({"seedz": 1}, "seedz"),
+        ({"store": {"edgez": 1}}, "store.edgez"),
+        ({"conditions": {"delays": 1}}, "conditions.delays"),
+    ],
+)
+def test_an_unknown_key_is_refused_with_those_that_are_known(raw: dict[str, Any], key: str) -> None:
+    error = refusal(raw)
+    assert error.field == f"config key {key}"
+    assert error.found == 1
+    assert error.allowed.startswith("one of ")
+
+
+@pytest.mark.parametrize(
+    ("raw", "field", "found"),
+    [
+        ({"seeds": "many"}, "seeds", "many"),
+        ({"seeds": 1.5}, "seeds", 1.5),
+        ({"seeds": True}, "seeds", True),
+        ({"store": 3}, "store", 3),
+        ({"methods": "noagg"}, "methods", "noagg"),
+        ({"conditions": {"delay": "long"}}, "conditions.delay", "long"),
+        ({"method": {"home": 3}}, "method.home", 3),
+        ({"conditions": {"noisy_edges": 5}}, "conditions.noisy_edges", 5),
+    ],
+)
+def test_a_value_of_another_type_is_refused(raw: dict[str, Any], field: str, found: Any) -> None:
+    error = refusal(raw)
+    assert (error.field, error.found) == (field, found)
+    assert error.allowed
+
+
+@pytest.mark.parametrize(
+    ("raw", "found"),
+    [
+        ({"methods": ["noagg", 3]}, 3),
+        ({"conditions": {"noisy_edges": [0, 1.5]}}, 1.5),
+        ({"conditions": {"joins": {"1": "soon"}}}, "soon"),
+        ({"conditions": {"joins": {"north": 0.5}}}, "north"),
+    ],
+)
+def test_a_wrong_value_inside_a_list_or_table_is_shown(raw: dict[str, Any], found: Any) -> None:
+    error = refusal(raw)
+    assert error.found == found
+    assert "$" not in error.field
+    assert "`" not in error.field
+
+
+@pytest.mark.parametrize(
+    ("field", "choices"),
+    [
+        ("rows", ["lazy", "dense"]),
+        ("clock", ["event-time", "batch-index"]),
+        ("initial", ["shared", "different"]),
+        ("executor", ["stacked", "one-at-a-time"]),
+    ],
+)
+def test_a_choice_that_does_not_exist_is_refused_with_those_that_do(field: str, choices: list[str]) -> None:
+    """From a file and from Python alike."""
+    error = refusal({field: "other"})
+    assert (error.field, error.found) == (field, "other")
+    assert all(choice in error.allowed for choice in choices)
+    with pytest.raises(InvalidValue) as caught:
+        Settings(**{field: "other"})  # type: ignore[arg-type]
+    assert caught.value.field == field
+
+
+def test_whole_numbers_written_as_floats_are_whole_numbers() -> None:
+    """2.0 is refused or taken for 2, but does not get in as it is."""
+    assert build({"seeds": 2.0}).seeds == 2
+    try:
+        settings = Settings(seeds=2.0, conditions=Conditions(delay=2.0))  # type: ignore[arg-type]
+    except InvalidValue:
+        return
+    assert isinstance(settings.seeds, int)
+    assert isinstance(settings.conditions.delay, int)
+
+
+EVERYTHING = Settings(
+    methods=("alphaedge", "noagg"),
+    seeds=2,
+    batch_size=7,
+    rate=0.02,
+    local_steps=2,
+    rows="dense",
+    clock="batch-index",
+    initial="different",
+    executor="one-at-a-time",
+    store=Store(edges=5, events=99, pull=2.5, seed=3),
+    method=MethodSettings(aggregate_every=9, peers=2, gather=2, home=False, newcomer=0.25),
+    conditions=Conditions(
+        delay=1, staleness=2, drop=0.1, noisy_edges=(1, 2), label_noise=0.1, joins={1: 0.25}, leaves={2: 0.5, 1: 0.75}
+    ),
+)
+
+
+@pytest.mark.parametrize("settings", [Settings(), EVERYTHING], ids=["defaults", "everything"])
+def test_settings_written_as_toml_give_the_same_settings(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(settings.toml())
+    assert load(tmp_path / "c.toml") == settings
+
+
+def test_what_is_given_beside_the_file_wins(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(EVERYTHING.toml())
+    found = load(path, {"seeds": 4, "store": {"edges": 6}, "conditions": {"delay": 0}})
+    assert (found.seeds, found.store.edges, found.conditions.delay) == (4, 6, 0)
+    assert (found.batch_size, found.store.events, found.conditions.staleness) == (7, 99, 2)
+
+
+def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text("")
+    assert load(path) == Settings()
+
+
+@pytest.mark.parametrize("content", [b"seeds = ", b"\xff\xfe\x00"])
+def test_a_file_that_is_no_toml_is_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_bytes(content)
+    with pytest.raises(InvalidValue) as caught:
+        load(path)
+    assert (caught.value.field, caught.value.found) == ("config", str(path))
+    assert "TOML" in caught.value.allowed
+
+
+@pytest.mark.parametrize("missing", ["nowhere.toml", "."])
+def test_a_file_that_cannot_be_read_is_refused(missing: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        load(tmp_path / missing)
+    assert caught.value.field == "config"
+    assert "readable" in caught.value.allowed
+
+
+def test_the_written_file_holds_no_empty_values() -> None:
+    assert "method" in tomllib.loads(EVERYTHING.toml())
+    assert "None" not in Settings().toml()
+
+
+def test_without_overrides_every_method_is_as_it_comes() -> None:
+    for name, make in METHODS.items():
+        assert MethodSettings().apply(name) == make()
+
+
+def test_overrides_reach_the_methods_that_have_them() -> None:
+    over = MethodSettings(
+        aggregate_every=30, peers=2, replace=2, select_every=3, weight_rate=0.5, weight_steps=4, newcomer=0.1,
+        remember=False, gather=3, train_on_aggregation=False, adopt_rows=False, home=False,
+    )  # fmt: skip
+    greedy = over.apply("alphaedge")
+    assert isinstance(greedy, AlphaEdge)
+    assert isinstance(greedy.selection, Greedy)
+    assert (greedy.selection.peers, greedy.selection.replace, greedy.selection.every) == (2, 2, 3)
+    assert isinstance(greedy.aggregation, Learned)
+    rule = greedy.aggregation
+    assert (rule.rate, rule.steps, rule.newcomer, rule.remember, rule.batches) == (0.5, 4, 0.1, False, 3)
+    assert (greedy.aggregate_every, greedy.train_on_aggregation, greedy.adopt_rows, greedy.home) == (
+        30,
+        False,
+        False,
+        None,
+    )
+    drawn = over.apply("randps").selection
+    assert isinstance(drawn, Random)
+    assert (drawn.peers, drawn.every) == (2, 3)
+    fixed = over.apply("fedweight")
+    assert isinstance(fixed.selection, Fixed)
+    assert (fixed.selection.peers, fixed.aggregate_every) == (2, 30)
+    assert over.apply("noagg") == NoAgg(aggregate_every=30)
+
+
+@pytest.mark.parametrize("name", ["alphaedge-paper", "randps-paper", "nops-paper"])
+def test_literal_readings_stay_literal(name: str) -> None:
+    over = MethodSettings(
+        weight_rate=0.5, weight_steps=4, newcomer=0.1, remember=True, gather=3, train_on_aggregation=True,
+        adopt_rows=True, home=True,
+    )  # fmt: skip
+    assert over.apply(name) == METHODS[name]()
+
+
+def test_home_can_be_asked_for() -> None:
+    assert MethodSettings(home=True).apply("alphaedge").home == (METHODS["alphaedge"]().home or Home())
+
+
+@pytest.mark.parametrize("every", [1, 2, 5, 200])
+def test_any_aggregation_period_goes_with_the_defaults(every: int) -> None:
+    """Also one shorter than the batches that are gathered by default."""
+    for name in METHODS:
+        assert MethodSettings(aggregate_every=every).apply(name).aggregate_every == every

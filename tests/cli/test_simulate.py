@@ -208,12 +208,12 @@ def test_help_lists_every_option_with_an_example() -> None:
         assert words in result.output
 
 
-def interrupted(out: Path, jobs: int, events: int, starts: str) -> tuple[int, str, dict[str, Any]]:
+def interrupted(out: Path, jobs: int, events: int, starts: str, *args: str) -> tuple[int, str, dict[str, Any]]:
     """Run the command and press Ctrl-C when the line of the method ``starts`` appears in its progress."""
     command = [
         sys.executable, "-m", "alphaedge", "simulate", "--edges", "4", "--events", str(events), "--batch-size", "50",
         "--methods", "noagg,fedweight,nops,alphaedge,randps", "--jobs", str(jobs),
-        "--out", str(out), "--json", str(out / "again.json"),
+        "--out", str(out), "--json", str(out / "again.json"), *args,
     ]  # fmt: skip
     environment = os.environ | {"TTY_COMPATIBLE": "1", "TTY_INTERACTIVE": "1", "COLUMNS": "120", "NO_COLOR": "1"}
     with subprocess.Popen(
@@ -235,7 +235,7 @@ def interrupted(out: Path, jobs: int, events: int, starts: str) -> tuple[int, st
 
 
 def test_ctrl_c_keeps_what_was_finished_and_ends_with_code_130(tmp_path: Path) -> None:
-    code, said, summary = interrupted(tmp_path, 1, 10_000, "fedweight")
+    code, said, summary = interrupted(tmp_path, 1, 4_000, "fedweight", "--executor", "one-at-a-time")
     assert code == 130
     assert "Interrupted" in said
     assert "Traceback" not in said

@@ -247,6 +247,8 @@ SIDE_BY_SIDE: list[tuple[str, Method, Conditions]] = [
     ("random", RandPS(aggregate_every=3, aggregation=Learned(batches=1), home=None), Conditions(drop=0.3, staleness=1)),
     ("records", FedWeight(aggregate_every=3), Conditions(delay=2, leaves={1: 0.6})),
     ("everybody", UniWeight(selection=Everybody(), aggregate_every=3), Conditions(joins={0: 0.0, 2: 0.4, 3: 0.55})),
+    ("mixed", UniWeight(publish="mixed", aggregate_every=3), Conditions(drop=0.2)),
+    ("mixed and late", UniWeight(publish="mixed", aggregate_every=3), Conditions(joins={2: 0.4, 3: 0.55})),
     ("alone", NoAgg(aggregate_every=3), Conditions(joins={2: 0.4})),
 ]
 
@@ -287,7 +289,6 @@ class Fetching:
         self.staleness = staleness
         self.log: dict[int, list[list[Tensor]]] = {}
         self.numbers: list[int] = []
-        self.rows_published: list[tuple[int, Tensor, Tensor]] = []
 
     @contextmanager
     def watching(self) -> Iterator["Fetching"]:
@@ -298,7 +299,8 @@ class Fetching:
         def start(published: Published, fleet: Fleet, *args: Any) -> None:
             real_start(published, fleet, *args)
             for edge in range(len(fleet)):
-                self.log[edge] = [[fleet.dense[edge].clone(), *(t.value[edge].clone() for t in fleet.tables)]]
+                rows = [torch.full_like(t.value[edge], torch.nan) for t in fleet.tables]  # never trained
+                self.log[edge] = [[fleet.dense[edge].clone(), *rows]]
 
         def publish(published: Published, edges: Tensor, fleet: Fleet, trained: list[Tensor], records: Tensor) -> None:
             real_publish(published, edges, fleet, trained, records)
@@ -331,8 +333,11 @@ class Fetching:
         published = self.log[peer]
         number = max(0, len(published) - 1 - self.staleness)
         self.numbers.append(number)
-        for pool, expected in zip((fetched.dense, *fetched.tables), published[number], strict=True):
-            assert torch.equal(pool[slot], expected)
+        dense, *tables = published[number]
+        assert torch.equal(fetched.dense[slot], dense)
+        for pool, has, expected in zip(fetched.tables, fetched.has, tables, strict=True):
+            assert torch.equal(has[slot], ~expected.isnan().any(1))
+            assert torch.equal(pool[slot][has[slot]], expected[has[slot]])
 
 
 @pytest.mark.parametrize("staleness", [0, 1, 3])

@@ -9,7 +9,7 @@ import torch
 from alphaedge import Conditions, MethodSettings, Results, Store, simulate
 from alphaedge.simulation.simulate import make_data
 
-from .fleets import linear, measured, seen, shop, shop_data, shop_model, shortened
+from .fleets import linear, measured, seen, shop, shop_model
 
 SMALL: dict[str, Any] = {"batch_size": 5, "method": MethodSettings(aggregate_every=10, weight_steps=3)}
 
@@ -26,9 +26,9 @@ LEARNED, LITERAL = ["alphaedge", "randps", "nops"], ["alphaedge-paper", "randps-
     [
         (LEARNED, 3, Conditions()),
         (LITERAL, 6, Conditions(delay=1, drop=0.3, leaves={0: 0.7})),
-        (LEARNED, 6, Conditions(joins={2: 0.3})),
+        (LEARNED, 6, Conditions(joins={1: 0.3, 2: 0.35, 4: 0.4})),
     ],
-    ids=["calm", "literal and rough", "a late edge"],
+    ids=["calm", "literal and rough", "late edges"],
 )
 def test_with_at_most_k_plus_one_edges_the_learned_methods_are_one_to_the_bit(
     names: list[str], edges: int, conditions: Conditions
@@ -70,10 +70,9 @@ def neighbours(found: Results, method: str, edge: int) -> list[set[int]]:
     return [set(group["peer"]) for _, group in mine.group_by("aggregation", maintain_order=True)]
 
 
-# Streams of one length, so that nobody's ends early.
 MANY: dict[str, Any] = SMALL | {
-    "data": shortened(shop_data(edges=8, events=220), 160),
-    "model": shop_model(shop(edges=8)),
+    "data": measured(8, 32),
+    "model": linear,
     "clock": "batch-index",
     "executor": "one-at-a-time",
     "method": MethodSettings(aggregate_every=8, gather=1, weight_steps=2, peers=2, home=False),
@@ -118,8 +117,7 @@ def test_an_edge_whose_peers_have_all_left_finds_others(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["alphaedge", "nops", "fedweight", "randps"])
 def test_an_edge_that_was_the_first_learns_from_those_that_come_later(method: str) -> None:
-    settings = MANY | {"data": shortened(shop_data(edges=2, events=220), 160), "model": shop_model(shop(edges=2))}
-    found = simulate(methods=[method], conditions=Conditions(joins={1: 0.3}), **settings)
+    found = simulate(methods=[method], conditions=Conditions(joins={1: 0.3}), **(MANY | {"data": measured(2, 32)}))
     assert set(found.fetches["edge"]) == {0, 1}
 
 

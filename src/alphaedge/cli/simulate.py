@@ -198,9 +198,10 @@ def _watched(settings: config.Settings, jobs: int, console: Console) -> Results:
 
 
 def _table(summary: dict[str, Any]) -> Table:
-    table = Table(title=f"{summary['metric']} on {summary['data']}, {summary['edges']} edges", title_justify="left")
-    for column in ("method", summary["metric"], "pooled", "loss", "fetched", "of full", "edge-batches/s"):
-        table.add_column(column, justify="left" if column == "method" else "right")
+    title = f"{summary['metric']} on {summary['data']}, {summary['edges']} edges"
+    table = Table(title=title, title_justify="left", caption="eb/s: edge-batches per second", caption_justify="left")
+    for column in ("method", summary["metric"], "pooled", "loss", "fetched", "of full", "eb/s"):
+        table.add_column(column, justify="left" if column == "method" else "right", no_wrap=True)
     rows = summary["methods"]
     best = max((r["mean"] for r in rows.values() if r["mean"] is not None), default=None)
     for name, row in sorted(rows.items(), key=lambda r: -(r[1]["mean"] or 0)):

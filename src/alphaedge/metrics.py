@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 def auc(predictions: Tensor, labels: Tensor) -> Tensor:
-    """Exact AUC of each row of [M, B]; NaN where a row has one class only.
+    """Exact AUC of each row of [M, B]; NaN where a row has one class only, or a prediction that is no number.
 
     >>> auc(torch.tensor([[0.1, 0.9, 0.9]]), torch.tensor([[0.0, 1.0, 0.0]])).item()
     0.75
@@ -26,13 +26,14 @@ def auc(predictions: Tensor, labels: Tensor) -> Tensor:
     positives = positive.sum(1)
     negatives = labels.shape[1] - positives
     wins = (rank * positive).sum(1) - positives * (positives + 1) / 2
-    return torch.where((positives > 0) & (negatives > 0), wins / (positives * negatives), math.nan)
+    defined = (positives > 0) & (negatives > 0) & ~predictions.isnan().any(1)
+    return torch.where(defined, wins / (positives * negatives), math.nan)
 
 
 def one_minus_smape(predictions: Tensor, labels: Tensor) -> Tensor:
     """1 - SMAPE of each row of [M, B]."""
     size = predictions.abs() + labels.abs()
-    error = torch.where(size > 0, (predictions - labels).abs() / size.clamp(min=1e-38), torch.zeros_like(size))
+    error = torch.where(size == 0, torch.zeros_like(size), (predictions - labels).abs() / size)
     return 1 - error.double().mean(1)
 
 

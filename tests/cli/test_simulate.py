@@ -126,7 +126,7 @@ MISTAKES: list[tuple[list[str], list[str]]] = [
     (["--drop", "1.5"], ["drop", "found 1.5", "from 0 to 1"]),
     (["--seeds", "0"], ["seeds", "found 0", "at least 1"]),
     (["--edges", "0"], ["edges", "found 0", "at least 1"]),
-    (["--batch-size", "9999"], ["events", "at least one batch of 9999"]),
+    (["--batch-size", "9999"], ["batch_size", "9999", "fewest events"]),
     (["--clock", "sundial"], ["clock", "'sundial'", "event-time", "batch-index"]),
     (["--executor", "turbo"], ["executor", "'turbo'", "stacked", "one-at-a-time"]),
     (["--data", "movies"], ["data", "'movies'", "synthetic"]),

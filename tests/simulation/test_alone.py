@@ -159,8 +159,8 @@ def test_nothing_is_learned_before_the_first_reveal(delay: int) -> None:
 @pytest.mark.parametrize("clock", ["event-time", "batch-index"])
 def test_an_edge_alone_does_not_depend_on_the_others(clock: str) -> None:
     data = measured(4, [30, 22, 41, 35])
-    shared = {"methods": ["noagg"], "model": linear, "batch_size": SIZE, "clock": clock}
-    all_four = seen(data=data, **shared)
+    shared = {"methods": ["noagg"], "model": linear, "batch_size": SIZE, "clock": clock, "executor": "one-at-a-time"}
+    all_four = seen(data=data, **(shared | {"executor": "stacked"}))
     for edge in range(4):
         one = seen(data=replace(data, streams=data.streams[edge : edge + 1]), **shared)
         assert torch.allclose(predictions(one.world, 0), predictions(all_four.world, edge), atol=1e-6)

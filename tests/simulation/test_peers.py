@@ -126,22 +126,20 @@ PLANTED = Store(
 )
 
 
-def own_cluster(found: Results, method: str, seed: int) -> float:
-    """The share of neighbours from an edge's own cluster in the last quarter of a run; by chance it is 3 in 11."""
+def late_pairs(found: Results, method: str, seed: int) -> list[tuple[bool, float]]:
+    """Every neighbour of every edge's mixes in the last quarter of a run: is it of the own cluster, and its share."""
     clusters = make_data(found.settings, seed).clusters
     assert clusters is not None
-    late = found.weights.filter(
-        (pl.col("method") == method)
-        & (pl.col("seed") == seed)
-        & (pl.col("time") > 0.75)
-        & (pl.col("peer") != pl.col("edge"))
-    )
-    alike = [clusters[edge] == clusters[peer] for edge, peer in late.select("edge", "peer").rows()]
-    return sum(alike) / len(alike)
+    mine = (pl.col("method") == method) & (pl.col("seed") == seed)
+    late = found.weights.filter(mine & (pl.col("time") > 0.75) & (pl.col("peer") != pl.col("edge")))
+    return [(clusters[e] == clusters[p], share) for e, p, share in late.select("edge", "peer", "share").rows()]
 
 
 def test_alphaedge_finds_the_planted_peers_and_randps_does_not() -> None:
-    """Found with the defaults of this day: 0.71 on average over the seeds, against 0.26."""
+    """When written: 0.70 of the neighbours against 0.27 (chance is 3 of 11), and 0.97 of their weight.
+
+    Seeds 10 to 12 and 20 to 22 gave 0.81 and 0.64 against 0.26 and 0.28.
+    """
     seeds = 3
     found = simulate(
         methods=["alphaedge", "randps"],
@@ -151,9 +149,16 @@ def test_alphaedge_finds_the_planted_peers_and_randps_does_not() -> None:
         batch_size=10,
         clock="batch-index",
         rate=0.05,
-        method=MethodSettings(aggregate_every=5, gather=2, peers=3, home=False),
+        method=MethodSettings(aggregate_every=5, gather=2, peers=2, home=False),
     )
-    greedy, drawn = ([own_cluster(found, m, s) for s in range(seeds)] for m in ("alphaedge", "randps"))
-    assert sum(greedy) / seeds > 0.6
-    assert min(greedy) > 0.45
-    assert sum(greedy) / seeds > sum(drawn) / seeds + 0.25
+    greedy, drawn = ([late_pairs(found, m, s) for s in range(seeds)] for m in ("alphaedge", "randps"))
+
+    def alike(runs: list[list[tuple[bool, float]]]) -> float:
+        return sum(sum(own for own, _ in run) / len(run) for run in runs) / seeds
+
+    assert alike(greedy) > 0.6
+    assert alike(greedy) > alike(drawn) + 0.25
+    assert min(alike([run] * seeds) for run in greedy) > 0.45
+    # Of what is mixed in, nearly all comes from the own cluster.
+    weight = [sum(share for own, share in run if own) / sum(share for _, share in run) for run in greedy]
+    assert min(weight) > 0.8

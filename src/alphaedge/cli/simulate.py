@@ -9,11 +9,12 @@ from typing import Annotated, Any
 import msgspec
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from alphaedge.core.methods import METHODS
-from alphaedge.errors import AlphaEdgeError
+from alphaedge.errors import AlphaEdgeError, InvalidValue
 from alphaedge.simulation import config
 from alphaedge.simulation.record import Progress as Report
 from alphaedge.simulation.results import Results, writable
@@ -125,11 +126,13 @@ def simulate(
             writable(out)
         if json is not None and not silent:
             writable(json.parent)
-        results = _watched(settings, jobs or os.cpu_count() or 1, console)
+            if json.is_dir():
+                raise InvalidValue("json", str(json), "a file, or - to print")
+        results = _watched(settings, (os.cpu_count() or 1) if jobs is None else jobs, console)
         if out is not None:
             results.save(out)
     except AlphaEdgeError as error:
-        console.print(f"[bold red]error[/] {error}", highlight=False)
+        typer.echo(f"error {error}", err=True)
         raise typer.Exit(2) from None
     summary = results.summary()
     if json is not None:
@@ -141,9 +144,9 @@ def simulate(
     if not silent:
         console.print(_table(summary))
     for message in summary["messages"]:
-        console.print(f"[yellow]note[/] {message}", highlight=False)
+        console.print(f"[yellow]note[/] {escape(message)}", highlight=False, soft_wrap=True)
     if out is not None:
-        console.print(f"Results in {out} (open {out / 'report.html'})", highlight=False)
+        console.print(f"Results in {out} (open {out / 'report.html'})", highlight=False, markup=False, soft_wrap=True)
     if results.interrupted:
         raise typer.Exit(130)
 

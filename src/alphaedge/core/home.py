@@ -11,12 +11,15 @@ that share; without, the model with the larger share predicts alone.
 """
 
 from dataclasses import dataclass
-from typing import final
+from typing import Final, final
 
 import torch
 from torch import Tensor
 
 from alphaedge.errors import check_number
+
+# The lead that a model without a finite loss gives the other: larger than any memory forgets.
+BROKEN: Final = 1e30
 
 
 @final
@@ -34,15 +37,17 @@ class Home:
 
     def share(self, lead: Tensor) -> Tensor:
         """The mixed model's share in the prediction, from its discounted lead L_home - L_mixed."""
-        share = torch.sigmoid(self.temperature * lead).nan_to_num(nan=0.0)
+        share = torch.sigmoid(self.temperature * lead)
         return share if self.blend else (share >= 0.5).to(share.dtype)
 
     def update(self, lead: Tensor, mixed: Tensor, home: Tensor) -> Tensor:
-        """The lead after a batch on which the two models had these losses."""
-        return self.memory * lead + (home - mixed)
+        """The lead after a batch on which the two models had these losses; a model that breaks down loses for good."""
+        gap = torch.where(home.isfinite(), home - mixed, BROKEN).masked_fill(~mixed.isfinite(), -BROKEN)
+        return self.memory * lead + gap
 
 
 def combine(share: Tensor, mixed: Tensor, home: Tensor) -> Tensor:
-    """Outputs [k, B] of the pair, with the mixed model's share [k]."""
+    """Outputs [k, B] of the pair, with the mixed model's share [k]; what is no number has no share."""
     share = share.unsqueeze(1)
-    return torch.where(share > 0, share * mixed + (1 - share) * home, home)
+    both = torch.where(share < 1, share * mixed + (1 - share) * home, mixed)
+    return torch.where(home.isfinite(), torch.where(mixed.isfinite() & (share > 0), both, home), mixed)

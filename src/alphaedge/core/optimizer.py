@@ -18,6 +18,8 @@ from torch import Tensor
 
 from alphaedge.errors import check_choice, check_number
 
+RowRule = Literal["lazy", "dense"]
+
 
 @final
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Adam:
     beta1: float = 0.9
     beta2: float = 0.999
     eps: float = 1e-8
-    rows: Literal["lazy", "dense"] = "lazy"
+    rows: RowRule = "lazy"
 
     def __post_init__(self) -> None:
         check_number("rate", self.rate, above=0)

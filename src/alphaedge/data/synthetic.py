@@ -50,6 +50,10 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         check_number("pull", self.pull, low=0)
         check_number("seed", self.seed, low=0, whole=True)
 
+    def least_events(self) -> int:
+        """The fewest events that a region can have: regions differ in size."""
+        return max(1, int(self.events * 0.75))
+
 
 def synthetic(store: Store) -> Dataset:
     """Generate the store's events. The same settings give the same events.
@@ -93,7 +97,7 @@ class _World:
     def region(self, r: int) -> Stream:
         s = self.store
         rng = np.random.default_rng([s.seed, 78, r])
-        events = max(1, int(s.events * rng.uniform(0.75, 1.25)))
+        events = max(s.least_events(), int(s.events * rng.uniform(0.75, 1.25)))
         time = np.sort(rng.random(events))
         cluster = self.cluster[r]
         item = self._views(time, rng)

@@ -1,9 +1,10 @@
 """The settings of a simulation: what a configuration file holds and what the command line overrides."""
 
+import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, get_args
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 import tomli_w
@@ -11,6 +12,7 @@ import tomli_w
 from alphaedge.core.aggregation import Learned
 from alphaedge.core.home import Home
 from alphaedge.core.methods import METHODS, Method, method
+from alphaedge.core.optimizer import RowRule
 from alphaedge.core.selection import Fixed, Greedy, Random
 from alphaedge.data.synthetic import Store
 from alphaedge.errors import InvalidValue, check_choice, check_number
@@ -95,7 +97,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     batch_size: int = 50
     rate: float = 0.005
     local_steps: int = 1
-    rows: Literal["lazy", "dense"] = "lazy"
+    rows: RowRule = "lazy"
     clock: Clock = "event-time"
     initial: Literal["shared", "different"] = "shared"
     executor: Literal["stacked", "one-at-a-time"] = "stacked"
@@ -115,7 +117,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         check_number("batch_size", self.batch_size, low=1, whole=True)
         check_number("rate", self.rate, above=0)
         check_number("local_steps", self.local_steps, low=1, whole=True)
+        check_choice("rows", self.rows, get_args(RowRule))
         check_choice("clock", self.clock, get_args(Clock))
+        check_choice("initial", self.initial, ["shared", "different"])
+        check_choice("executor", self.executor, ["stacked", "one-at-a-time"])
         for name in self.methods:
             self.method.apply(name)
 
@@ -144,7 +149,8 @@ def build(raw: dict[str, Any]) -> Settings:
         if isinstance(error.__cause__, InvalidValue):
             raise error.__cause__ from None
         what, _, where = str(error).partition(" - at ")
-        raise InvalidValue(where.strip("`$.") or "config", _lookup(raw, where.strip("`$.")), what) from None
+        where = where.replace("`", "").replace("$.", "")
+        raise InvalidValue(where or "config", _lookup(raw, where), what) from None
 
 
 def _check_keys(raw: dict[str, Any], kind: type[msgspec.Struct], prefix: str) -> None:
@@ -153,13 +159,23 @@ def _check_keys(raw: dict[str, Any], kind: type[msgspec.Struct], prefix: str) ->
         if key not in known:
             raise InvalidValue(f"config key {prefix}{key}", value, "one of " + ", ".join(known))
         inner = known[key]
+        if get_origin(inner) is Literal and isinstance(value, str):
+            check_choice(f"{prefix}{key}", value, get_args(inner))
         if isinstance(inner, type) and issubclass(inner, msgspec.Struct) and isinstance(value, dict):
             _check_keys(value, inner, f"{prefix}{key}.")
 
 
 def _lookup(raw: Any, path: str) -> Any:
-    for key in filter(None, path.split(".")):
-        raw = raw.get(key) if isinstance(raw, dict) else raw
+    """The value that a path of msgspec's means; where it says only "some value" or "some key", the first odd one."""
+    for key in re.findall(r"[^.\[\]]+|\[\.\.\.\]", path.removeprefix("key in ")):
+        if key == "[...]" and isinstance(raw, dict):
+            raw = next((v for v in raw.values() if not isinstance(v, int | float)), raw)
+        elif isinstance(raw, list | tuple) and key.isdigit():
+            raw = raw[int(key)]
+        elif isinstance(raw, dict) and key in raw:
+            raw = raw[key]
+    if isinstance(raw, dict):
+        return next((k for k in raw if not str(k).isdigit()), raw)
     return raw
 
 

@@ -42,13 +42,18 @@ class Engine:
         """Run every stream to its end."""
         world = self.world
         total = sum(last - first for t in world.timelines for first, last in zip(t.first, t.last, strict=True))
+        publish_first = world.method.publish == "trained"
         while due := self._due():
             for group in due:
+                joining = [e for e in group if world.state[e] == "to join"]
                 meeting = [e for e in group if world.state[e] == "to aggregate"]
-                for edge in group:
-                    if world.state[edge] == "to join":
-                        self._join(edge)
-                meet(world, meeting, self.block)
+                # A newcomer reads like everybody else: after this group's publications, or before them.
+                if publish_first:
+                    meet(world, meeting, self.block)
+                for edge in joining:
+                    self._join(edge)
+                if not publish_first:
+                    meet(world, meeting, self.block)
             self._train()
             progress(world.record.progress(total))
         return world.record
@@ -80,13 +85,14 @@ class Engine:
         """Let an edge in: first neighbours and, if it comes late, a peer's model to start from."""
         world = self.world
         timeline, local = world.where(edge)
-        rng, candidates, base = world.rng(edge), world.candidates(edge), world.base(edge)
-        world.links[edge] = Links.start(world.method.selection.first(local, candidates, rng), world.start_weight)
+        candidates, base = world.candidates(edge), world.base(edge)
+        neighbours = world.method.selection.first(local, candidates, world.rng(edge, "first peers"))
+        world.links[edge] = Links.start(neighbours, world.start_weight)
         world.state[edge] = "to train" if world.at[edge] < timeline.last[local] else "done"
         if timeline.join[local] > 0 and world.conditions.bootstrap:
             models = [base + j for j in candidates if j != local and int(world.published.number[base + j]) > 0]
             if models:
-                world.published.give(rng.choice(models), world.fleet, edge)
+                world.published.give(world.rng(edge, "bootstrap").choice(models), world.fleet, edge)
 
     def _train(self) -> None:
         """Let every edge that can run to the eve of its next aggregation."""

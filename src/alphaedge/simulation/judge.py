@@ -15,15 +15,15 @@ class Judge:
     def __init__(self, home: Home, edges: int, delay: int, dtype: torch.dtype) -> None:
         self._home, self._delay = home, delay
         self._lead = torch.zeros(edges, dtype=dtype)
-        self._unseen = torch.zeros(edges, delay + 1, dtype=dtype)  # a ring of L_home - L_mixed by batch
+        self._unseen = torch.zeros(2, edges, delay + 1, dtype=dtype)  # a ring of the two models' losses by batch
         self._count = torch.zeros(edges, dtype=torch.long)  # batches predicted so far
 
     def predict(self, edges: Tensor, mixed: Tensor, home: Tensor, mixed_loss: Tensor, home_loss: Tensor) -> Tensor:
         """What each pair predicts for its next batch [k, B]; its losses count from when they are revealed."""
         found = combine(self._home.share(self._lead[edges]), mixed, home)
-        self._unseen[edges, self._count[edges] % (self._delay + 1)] = home_loss - mixed_loss
+        self._unseen[:, edges, self._count[edges] % (self._delay + 1)] = torch.stack([mixed_loss, home_loss])
         self._count[edges] += 1
         seen = edges[self._count[edges] > self._delay]
-        oldest = self._unseen[seen, self._count[seen] % (self._delay + 1)]
-        self._lead[seen] = self._home.update(self._lead[seen], torch.zeros_like(oldest), oldest)
+        mixed_then, home_then = self._unseen[:, seen, self._count[seen] % (self._delay + 1)]
+        self._lead[seen] = self._home.update(self._lead[seen], mixed_then, home_then)
         return found

@@ -24,9 +24,10 @@ def meet(world: World, edges: list[int], block: int) -> None:
     if world.method.publish == "trained":
         world.publish(edges)
     able = [e for e in edges if world.pending[e]]
-    chosen: dict[int, list[int]] = {}
     for start in range(0, len(able), block):
-        chosen |= _mix(world, able[start : start + block])
+        _mix(world, able[start : start + block])
+    every = world.method.selection.every
+    chosen = {e: _choose(world, e) for e in able if (int(world.aggregations[e]) + 1) % every == 0}
     newcomers = world.method.aggregation if isinstance(world.method.aggregation, Learned) else Learned()
     for edge, neighbours in chosen.items():
         world.links[edge].switch(neighbours, newcomers)
@@ -46,12 +47,12 @@ def _reveal(world: World, edge: int) -> None:
     world.state[edge] = "to train" if world.at[edge] < timeline.last[local] else "done"
 
 
-def _mix(world: World, edges: list[int]) -> dict[int, list[int]]:
-    """Fetch, learn the weights and mix; returns the new neighbours of those that choose."""
+def _mix(world: World, edges: list[int]) -> None:
+    """Fetch, learn the weights and mix; an edge that nobody answers goes on with its own model."""
     present_of = {e: world.present(e) for e in edges}
     edges = [e for e in edges if any(present_of[e])]
     if not edges:
-        return {}
+        return
     some, links = torch.tensor(edges), [world.links[e] for e in edges]
     width = max(len(link.neighbours) for link in links)
     peers = torch.tensor([_padded(world.neighbours(e), width, e) for e in edges])
@@ -83,8 +84,6 @@ def _mix(world: World, edges: list[int]) -> dict[int, list[int]]:
         world.record.mixes[edge].append(Mix(int(world.aggregations[edge]), world.moment[edge], row[0], peer_shares))
         if not world.method.train_on_aggregation:
             world.pending[edge] = []
-    every = world.method.selection.every
-    return {e: _choose(world, e) for e in edges if (int(world.aggregations[e]) + 1) % every == 0}
 
 
 def _weights(world: World, edges: Tensor, slot: Tensor, width: int) -> Weights:
@@ -108,7 +107,7 @@ def _choose(world: World, edge: int) -> list[int]:
         topology={j: world.topology[base + j] for j in links.neighbours},
         remembered=links.remembered(),
     )
-    return world.method.selection.choose(view, world.rng(edge))
+    return world.method.selection.choose(view, world.rng(edge, "peers"))
 
 
 def _wanted(world: World, edges: list[int]) -> list[Tensor]:

@@ -23,7 +23,7 @@ from alphaedge.core.online import Online, predict
 from alphaedge.core.optimizer import Adam
 from alphaedge.data.stream import Dataset
 from alphaedge.data.synthetic import synthetic
-from alphaedge.errors import InvalidValue, ModelError
+from alphaedge.errors import InvalidValue, ModelError, check_number
 from alphaedge.metrics import SCORES
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp
@@ -89,6 +89,7 @@ def simulate(
         if methods is not None:
             changes["methods"] = tuple(methods)
     settings = _changed(settings or Settings(), changes)
+    check_number("jobs", jobs, low=1, whole=True)
     chosen = own or {name: settings.method.apply(name) for name in settings.methods}
     edges = len(data.streams) if data is not None else settings.store.edges
     settings.conditions.check_edges(edges)
@@ -103,6 +104,9 @@ def simulate(
         for name, method in chosen.items()
         for first in range(0, settings.seeds, stack)
     ]
+    if data is None and settings.batch_size > settings.store.least_events():
+        allowed = f"at most {settings.store.least_events()}, the fewest events that a region of this store can have"
+        raise InvalidValue("batch_size", settings.batch_size, allowed)
     first_data = data if data is not None else make_data(settings, 0)
     check(tasks[0], first_data)
     batches = sum(len(s) // settings.batch_size for s in first_data.streams)
@@ -122,6 +126,12 @@ def _changed(settings: Settings, changes: dict[str, Any]) -> Settings:
     if unknown:
         allowed = "one of " + ", ".join(f.name for f in msgspec.structs.fields(Settings))
         raise InvalidValue("simulate", sorted(unknown)[0], allowed)
+    for field in msgspec.structs.fields(Settings):
+        kind = field.type
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and field.name in changes:
+            found = changes[field.name]
+            if not isinstance(found, kind):
+                raise InvalidValue(field.name, found, f"an alphaedge.{kind.__name__}")
     return msgspec.structs.replace(settings, **changes)
 
 
@@ -183,8 +193,14 @@ class Bench:
 def run_task(
     task: Task, bench: Bench | None = None, watch: Watch = lambda _, __: None
 ) -> tuple[list[Outcome], list[str]]:
-    """Run the seeds of one task as one stack."""
+    """Run the seeds of one task as one stack; the same task gives the same outcome, dropout included."""
     torch.set_num_threads(1)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(task.seeds[0])
+        return _run(task, bench or Bench(), watch)
+
+
+def _run(task: Task, bench: Bench, watch: Watch) -> tuple[list[Outcome], list[str]]:
     settings, seeds = task.settings, task.seeds
     data = [task.data if task.data is not None else make_data(settings, s) for s in seeds]
     starts = 1 if settings.initial == "shared" else len(data[0].streams)
@@ -201,7 +217,7 @@ def run_task(
     batches = Batches(inputs, labels)
     which = [r * starts + (e if starts > 1 else 0) for r in range(len(seeds)) for e in range(edges)]
     fleet = Fleet.start(models, which)
-    gradients, same_pass, notes = (bench or Bench()).backend(task, model, fleet, batches, data[0])
+    gradients, same_pass, notes = bench.backend(task, model, fleet, batches, data[0])
     world = World(
         method=task.method,
         batches=batches,

@@ -86,9 +86,10 @@ class World:
         end = timeline.next_aggregation(local, self.at[edge])
         return end, timeline.last[local] if end is None else end + 1
 
-    def rng(self, edge: int) -> random.Random:
-        """An edge's randomness at this aggregation; the same whatever else runs beside it."""
-        return random.Random(f"{self.seeds[edge // self.n]}/{edge % self.n}/{int(self.aggregations[edge])}")
+    def rng(self, edge: int, purpose: str) -> random.Random:
+        """An edge's randomness for one purpose at this aggregation; the same whatever else runs beside it."""
+        run, local = divmod(edge, self.n)
+        return random.Random(f"{self.seeds[run]}/{local}/{int(self.aggregations[edge])}/{purpose}")
 
     def candidates(self, edge: int) -> Sequence[int]:
         """Local numbers of the edges that are there at the edge's moment."""

@@ -1,6 +1,7 @@
 """The same settings give the same results: again, in company, and over several processes."""
 
 from typing import Any
+from unittest import mock
 
 import polars as pl
 import pytest
@@ -90,6 +91,18 @@ def test_a_seeds_run_is_the_same_alone_or_stacked_with_others(clock: str) -> Non
             assert one.links[edge].neighbours == three.links[edge].neighbours
     first = stacked.results.scores.filter(pl.col("seed") == 0)
     assert first.drop("score").equals(alone.results.scores.drop("score"))
+
+
+def test_seeds_too_many_for_one_stack_are_the_same_runs() -> None:
+    shared: dict[str, Any] = {"data": measured(3, 24), "model": linear, "batch_size": 5, "seeds": 3}
+    stacked = seen(methods=["uniweight"], **shared)
+    with mock.patch("alphaedge.simulation.simulate.STACKED_EDGES", 6):
+        cut = seen(methods=["uniweight"], **shared)
+    assert [len(world.seeds) for world in stacked.worlds] == [3]
+    assert [len(world.seeds) for world in cut.worlds] == [2, 1]
+    together = torch.cat([world.record.predictions for world in cut.worlds])
+    assert torch.allclose(together, stacked.world.record.predictions, atol=1e-5)
+    assert cut.results.scores.drop("score").equals(stacked.results.scores.drop("score"))
 
 
 def test_every_seed_of_a_stack_is_another_run() -> None:

@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
 
 from alphaedge import AlphaEdge, Conditions, Greedy, Learned, MethodSettings, NoPS
 
-from .fleets import Seen, measured, normalised, seen, shop, shop_data, shop_model, shortened
+from .fleets import Seen, linear, measured, normalised, seen, shop, shop_data, shop_model, shortened
 
 METHODS = ["alphaedge", "nops", "fedweight", "alphaedge-paper"]
 ROUGH = Conditions(delay=2, staleness=1, drop=0.3, drop_stretch=2.0, adversaries=0.34)
@@ -57,6 +58,15 @@ def test_they_agree_on_an_mlp_that_regresses_under_misfortune() -> None:
 def test_they_agree_on_a_users_module_with_running_statistics() -> None:
     methods = {"nops": NoPS(home=None, statistics="mixed", aggregation=Learned(steps=2, batches=2))}
     assert_they_agree(*both(data=measured(3, 214), model=normalised, clock="batch-index", methods=methods))
+
+
+def test_blocks_of_edges_are_a_way_of_computing_too() -> None:
+    methods = {"alphaedge": AlphaEdge(selection=Greedy(peers=2), aggregate_every=5, aggregation=Learned(steps=2))}
+    shared: dict[str, Any] = {"data": measured(5, 21), "model": linear, "batch_size": 5, "methods": methods}
+    whole = seen(**shared)
+    with mock.patch("alphaedge.simulation.simulate.BLOCK", 2):
+        blocks = seen(**shared)
+    assert_they_agree(whole, blocks, steps=15)
 
 
 @pytest.mark.long

@@ -1,6 +1,7 @@
 """What a fetch costs: everything, the ids that both know, or only what has changed since."""
 
 from typing import Any
+from unittest import mock
 
 import polars as pl
 import pytest
@@ -21,6 +22,8 @@ from alphaedge import (
     UniWeight,
     simulate,
 )
+from alphaedge.simulation import engine
+from alphaedge.simulation.world import World
 
 from .fleets import factors, linear, measured, seen, shop, shop_model
 
@@ -161,3 +164,30 @@ def test_several_seeds_add_up() -> None:
     )
     full = [r.summary()["methods"]["uniweight"]["bytes"]["full"] for r in (one, two)]
     assert full[1] == 2 * full[0] > 0
+
+
+@pytest.mark.parametrize("adopt", [True, False])
+def test_an_id_that_only_peers_know_starts_from_their_rows_when_it_is_first_needed(adopt: bool) -> None:
+    """Edge 0 meets item 5 in its second period, item 6 in its third; edge 1 knows both from the start."""
+    after: list[torch.Tensor] = []
+    real = engine.meet
+
+    def meet(world: World, edges: list[int], block: int) -> None:
+        real(world, edges, block)
+        after.append(world.fleet.tables[1].value[0].clone())
+
+    with mock.patch.object(engine, "meet", meet):
+        found = run(
+            visits([[3, 3, 3, 5, 6, 6], [5, 6, 5, 6, 5, 6]]),
+            methods={"m": UniWeight(aggregate_every=EVERY, adopt_rows=adopt)},
+            rate=0.1,
+        )
+    first, second, _ = after[-3:]  # before them comes a round in which both join
+    initial = found.world.gradients.model.initial_table(1)
+    # At the first aggregation edge 1 has trained item 5 alone, which edge 0 needs before the next.
+    assert torch.equal(first[5], initial[5]) != adopt
+    assert torch.equal(first[6], initial[6])
+    # At the second it has trained both; edge 0 needs item 6 now.
+    assert torch.equal(second[6], initial[6]) != adopt
+    # What nobody needs or knows stays as it was.
+    assert torch.equal(second[7], initial[7])

@@ -58,7 +58,8 @@ def _mix(world: World, edges: list[int]) -> None:
     peers = torch.tensor([_padded(world.neighbours(e), width, e) for e in edges])
     present = torch.tensor([_padded(present_of[e], width, False) for e in edges])
     slot, number = world.published.slot(peers, world.conditions.staleness)
-    _note_fetches(world, edges, slot, number, present)
+    wanted = _wanted(world, edges) if world.method.adopt_rows and world.fleet.tables else []
+    _note_fetches(world, edges, slot, number, present, wanted)
     pool = world.published
     fetched = Fetched(
         pool.dense.flatten(0, 1),
@@ -73,7 +74,6 @@ def _mix(world: World, edges: list[int]) -> None:
     models = world.fleet.models(some)
     rule = world.method.aggregation
     known = [since[some] >= 0 for since in world.known_since]
-    wanted = _wanted(world, edges) if world.method.adopt_rows and world.fleet.tables else []
     weights = _weights(world, some, slot, width)
     weights = aggregate(models, fetched, weights, rule, batches, world.gradients, known, wanted)
     world.fleet.put_models(some, models)
@@ -126,7 +126,9 @@ def _wanted(world: World, edges: list[int]) -> list[Tensor]:
     return masks
 
 
-def _note_fetches(world: World, edges: list[int], slot: Tensor, number: Tensor, present: Tensor) -> None:
+def _note_fetches(
+    world: World, edges: list[int], slot: Tensor, number: Tensor, present: Tensor, wanted: list[Tensor]
+) -> None:
     """Count the bytes of a fetch, and note what each edge holds of its peers from now on."""
     held = [[world.links[e].known[j] for j in world.links[e].neighbours] for e in edges]
     width, fleet = slot.shape[1], world.fleet
@@ -138,6 +140,7 @@ def _note_fetches(world: World, edges: list[int], slot: Tensor, number: Tensor, 
         publication=torch.tensor([_padded([x.publication for x in row], width, -1) for row in held]),
         fetched_at=torch.tensor([_padded([x.fetched_at for x in row], width, -1) for row in held]),
         present=present,
+        wanted=wanted,
     )
     world.record.fetched(edges, [world.links[e].neighbours for e in edges], present, cost)
     for edge, row, numbers, there in zip(edges, held, number.tolist(), present.tolist(), strict=True):

@@ -1,0 +1,70 @@
+"""What the README shows works as it is printed; benchmarks run in their quick form."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from alphaedge.cli import app
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SMALL = ["--edges", "4", "--events", "400", "--jobs", "1"]
+
+
+def _blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def test_the_python_example_runs_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (example,) = _blocks("python")
+    exec(compile(example, "README.md", "exec"), {"__name__": "__main__"})
+    assert (tmp_path / "results/mine/report.html").is_file()
+
+
+def test_the_commands_run_in_the_order_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    commands = [line for block in _blocks("sh") for line in block.splitlines() if line.startswith("alphaedge ")]
+    assert len(commands) >= 5
+    for command in commands:
+        words = shlex.split(command, comments=True)[1:]
+        small = [] if "--help" in words or "--config" in words else [*SMALL, "--seeds", "1"]
+        found = CliRunner().invoke(app, [*words, *small])
+        assert found.exit_code == 0, f"{command}: {found.output}"
+
+
+def test_the_two_commands_are_targets_of_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for block in _blocks("sh"):
+        for target in re.findall(r"^make ([a-z-]+)", block, flags=re.MULTILINE):
+            assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+
+
+def test_every_file_that_is_named_is_there() -> None:
+    for path in re.findall(r"`((?:src|docs|benchmarks)/[^`*]*)`|\]\(([^)#:]+)\)", README):
+        assert (ROOT / (path[0] or path[1])).exists(), path
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("engine", {"mlp", "deepfm"}),
+        ("aggregation", {"mlp", "deepfm"}),
+        pytest.param("scaling", {"edges", "cost", "memory", "cost_ratio"}, marks=pytest.mark.long),
+        pytest.param("readings", {"AlphaEdge()"}, marks=pytest.mark.long),
+    ],
+)
+def test_a_benchmark_writes_the_figures_it_promises(name: str, keys: set[str], tmp_path: Path) -> None:
+    figures = tmp_path / "figures.json"
+    command = [sys.executable, "-m", f"benchmarks.{name}", "--quick", "--json", str(figures)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    found = json.loads(figures.read_text(encoding="utf-8"))
+    assert keys <= set(found)
+    if "mlp" in keys:
+        assert all(found[k]["ratio"] > 0 for k in keys)

@@ -34,7 +34,7 @@ def seen(**settings: Any) -> Seen:
         worlds.append(World(**parts))
         return worlds[-1]
 
-    with mock.patch("alphaedge.simulation.simulate.World", make):
+    with mock.patch("alphaedge.simulation.task.World", make):
         return Seen(simulate(**settings), worlds)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from alphaedge import Conditions, Dataset, Model
-from alphaedge.simulation.simulate import make_model
+from alphaedge.simulation.task import make_model
 
 from .fleets import linear, measured, normalised, predictions, seen, shop, shop_data, shop_model, shortened
 

@@ -35,8 +35,8 @@ from alphaedge.core.fleet import Fleet
 from alphaedge.simulation import engine, meeting
 from alphaedge.simulation.engine import Engine
 from alphaedge.simulation.published import Published
-from alphaedge.simulation.simulate import make_model
 from alphaedge.simulation.stretch import Stretch
+from alphaedge.simulation.task import make_model
 from alphaedge.simulation.world import World
 
 from .fleets import Seen, linear, measured, predictions, seen, shop, shop_data, shop_model, shortened

@@ -64,7 +64,7 @@ def test_blocks_of_edges_are_a_way_of_computing_too() -> None:
     methods = {"alphaedge": AlphaEdge(selection=Greedy(peers=2), aggregate_every=5, aggregation=Learned(steps=2))}
     shared: dict[str, Any] = {"data": measured(5, 21), "model": linear, "batch_size": 5, "methods": methods}
     whole = seen(**shared)
-    with mock.patch("alphaedge.simulation.simulate.BLOCK", 2):
+    with mock.patch("alphaedge.simulation.task.BLOCK", 2):
         blocks = seen(**shared)
     assert_they_agree(whole, blocks, steps=15)
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from alphaedge import Conditions, MethodSettings, Results, Store, simulate
-from alphaedge.simulation.simulate import make_data
+from alphaedge.simulation.task import make_data
 
 from .fleets import linear, measured, seen, shop, shop_model
 

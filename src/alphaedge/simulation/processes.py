@@ -1,0 +1,85 @@
+"""Tasks in this process, or spread over several."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, wait
+from functools import partial
+from queue import Empty
+from typing import Any, final
+
+from alphaedge.simulation.record import Progress
+from alphaedge.simulation.results import Outcome
+from alphaedge.simulation.task import Bench, Task, Watch, run_task
+
+
+def run_tasks(tasks: list[Task], jobs: int, watch: Watch) -> Iterator[tuple[list[Outcome], list[str]]]:
+    """The outcomes of tasks, with what the user should know, as they finish."""
+    yield from (_here(tasks, watch) if jobs == 1 else _spread(tasks, jobs, watch))
+
+
+def _here(tasks: list[Task], watch: Watch) -> Iterator[tuple[list[Outcome], list[str]]]:
+    bench = Bench()
+    for task in tasks:
+        yield run_task(task, bench, partial(_tell, watch, task))
+
+
+def _tell(watch: Watch, task: Task, name: str, progress: Progress) -> None:
+    watch(f"{name}/{task.seeds[0]}", progress)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)  # it was killed: nobody waits for what this process does
+
+
+@final
+class _Worker:
+    """One process of several: its bench, and its way back to the parent."""
+
+    here: "_Worker"  # of this process; set by ``start``
+
+    def __init__(self, channel: Any) -> None:
+        self.channel, self.bench = channel, Bench()
+
+    @classmethod
+    def start(cls, channel: Any) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+        cls.here = cls(channel)
+
+    @classmethod
+    def run(cls, task: Task) -> tuple[list[Outcome], list[str]]:
+        return run_task(task, cls.here.bench, partial(_tell, lambda *report: cls.here.channel.put(report), task))
+
+
+def _spread(tasks: list[Task], jobs: int, watch: Watch) -> Iterator[tuple[list[Outcome], list[str]]]:
+    context = multiprocessing.get_context("spawn")
+    channel = context.Queue()
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_Worker.start, initargs=(channel,)) as pool:
+        waiting = {pool.submit(_Worker.run, task) for task in tasks}
+        try:
+            while waiting:
+                done, waiting = wait(waiting, timeout=0.2)
+                _drain(channel, watch)
+                for future in done:
+                    yield future.result()
+        except BaseException:
+            for future in waiting:
+                future.cancel()
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
+
+
+def _drain(channel: Any, watch: Watch) -> None:
+    while True:
+        try:
+            name, progress = channel.get_nowait()
+        except Empty:
+            return
+        watch(name, progress)

@@ -1,0 +1,169 @@
+"""A task: some seeds of one method, run as one stack. What a process of a simulation does."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+import msgspec
+import torch
+
+from alphaedge.core import gradients as core_gradients
+from alphaedge.core.fleet import Fleet
+from alphaedge.core.methods import Method
+from alphaedge.core.model import Model
+from alphaedge.core.online import Online, predict
+from alphaedge.core.optimizer import Adam
+from alphaedge.data.stream import Dataset
+from alphaedge.data.synthetic import synthetic
+from alphaedge.errors import ModelError
+from alphaedge.metrics import SCORES
+from alphaedge.models.deepfm import deepfm
+from alphaedge.models.mlp import mlp
+from alphaedge.simulation.batches import Batches, Inputs, Labels
+from alphaedge.simulation.config import Settings
+from alphaedge.simulation.engine import BLOCK, Engine
+from alphaedge.simulation.record import Progress, Record
+from alphaedge.simulation.results import Outcome
+from alphaedge.simulation.timeline import Timeline
+from alphaedge.simulation.world import World
+
+ModelFactory = Callable[[], Model]
+Watch = Callable[[str, Progress], None]
+
+
+@final
+@dataclass(frozen=True)
+class Task:
+    """Some seeds of one method, to be run as one stack."""
+
+    settings: Settings
+    name: str
+    method: Method
+    seeds: tuple[int, ...]
+    data: Dataset | None
+    model: ModelFactory | None
+
+
+def make_data(settings: Settings, seed: int) -> Dataset:
+    """The data set that the settings name, for one seed."""
+    return synthetic(msgspec.structs.replace(settings.store, seed=settings.store.seed + seed))
+
+
+def make_model(data: Dataset, factory: ModelFactory | None, seed: int) -> Model:
+    """A model with the start that belongs to the seed, without touching torch's global generator."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if factory is not None:
+            return factory()
+        if data.task == "classify":
+            return deepfm(data.fields)
+        return mlp(data.fields, loss="mse")
+
+
+def check(task: Task, data: Dataset) -> None:
+    """Refuse, before any work starts, what the first batch would trip over."""
+    model = make_model(data, task.model, 0)
+    inputs = Inputs.cut(data, model, task.settings.batch_size)
+    labels = Labels.draw(data, inputs, task.settings.batch_size, task.settings.conditions, 0, model.dtype)
+    fleet = Fleet.start([model], [0])
+    batch = Batches([inputs], [labels]).get(torch.tensor([0]), torch.tensor([0]))
+    found = predict(fleet, batch, core_gradients.OneAtATime(model))
+    if not model.tables:
+        return
+    raw = [data.streams[0].inputs[f][: task.settings.batch_size] for f in model.fields]
+    with torch.no_grad():
+        model.module.eval()
+        plain = model.module(*(x.to(model.dtype) if x.is_floating_point() else x for x in raw)).reshape(-1)
+    if not torch.allclose(found[0], plain, rtol=1e-3, atol=1e-5):
+        names = ", ".join(t.name for t in model.tables)
+        raise ModelError(
+            f"{type(model.module).__name__}: its outputs change when the rows of id table {names} are renumbered; "
+            "forward may use an id field only to look up rows of the parameters declared for it"
+        )
+
+
+@final
+class Bench:
+    """What one process keeps from task to task: recorded gradient calls, which fit every start of one model."""
+
+    def __init__(self) -> None:
+        self._made: dict[Any, tuple[core_gradients.Gradients, bool, list[str]]] = {}
+
+    def backend(
+        self, task: Task, model: Model, fleet: Fleet, batches: Batches, data: Dataset
+    ) -> tuple[core_gradients.Gradients, bool, list[str]]:
+        """How to compute gradients, whether outputs are the same in training mode, and what the user should know."""
+        key = (task.model, data.fields, data.task, task.settings.batch_size, task.settings.executor)
+        if key not in self._made:
+            self._made[key] = _backend(model, fleet, batches, task.settings.executor)
+        return self._made[key]
+
+
+def run_task(
+    task: Task, bench: Bench | None = None, watch: Watch = lambda _, __: None
+) -> tuple[list[Outcome], list[str]]:
+    """Run the seeds of one task as one stack; the same task gives the same outcome, dropout included."""
+    torch.set_num_threads(1)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(task.seeds[0])
+        return _run(task, bench or Bench(), watch)
+
+
+def _run(task: Task, bench: Bench, watch: Watch) -> tuple[list[Outcome], list[str]]:
+    settings, seeds = task.settings, task.seeds
+    data = [task.data if task.data is not None else make_data(settings, s) for s in seeds]
+    starts = 1 if settings.initial == "shared" else len(data[0].streams)
+    models = [
+        make_model(d, task.model, s * starts + i) for d, s in zip(data, seeds, strict=True) for i in range(starts)
+    ]
+    model, edges = models[0], len(data[0].streams)
+    cut: dict[int, Inputs] = {}
+    inputs = [cut.setdefault(id(d), Inputs.cut(d, model, settings.batch_size)) for d in data]
+    labels = [
+        Labels.draw(d, i, settings.batch_size, settings.conditions, s, model.dtype)
+        for d, i, s in zip(data, inputs, seeds, strict=True)
+    ]
+    batches = Batches(inputs, labels)
+    which = [r * starts + (e if starts > 1 else 0) for r in range(len(seeds)) for e in range(edges)]
+    fleet = Fleet.start(models, which)
+    gradients, same_pass, notes = bench.backend(task, model, fleet, batches, data[0])
+    world = World(
+        method=task.method,
+        batches=batches,
+        timelines=[Timeline(i, settings.clock, settings.conditions, task.method.aggregate_every) for i in inputs],
+        seeds=seeds,
+        fleet=fleet,
+        gradients=gradients,
+        conditions=settings.conditions,
+        record=Record(len(fleet), len(batches.scored), settings.batch_size, SCORES[data[0].metric]),
+    )
+    online = Online(Adam(settings.rate, rows=settings.rows), settings.local_steps)
+    block = BLOCK if settings.executor == "stacked" else 1
+    engine = Engine(world, online, same_pass=same_pass, block=block)
+    began = time.perf_counter()
+    engine.run(lambda p: watch(task.name, p))
+    seconds = time.perf_counter() - began
+    outcomes = [
+        Outcome.of(task.name, world, run, data[run], inputs[run], seconds / len(seeds)) for run in range(len(seeds))
+    ]
+    return outcomes, [f"{task.name}: {note}" for note in (*notes, *world.record.stopped.values())]
+
+
+def _backend(
+    model: Model, fleet: Fleet, batches: Batches, executor: str
+) -> tuple[core_gradients.Gradients, bool, list[str]]:
+    first = torch.tensor([0])
+    batch = batches.get(first, torch.tensor([0]))
+    part = fleet.part(first)
+    rows = [t.gather(t.value, t.flat(r)) for t, r in zip(part.tables, batch.rows, strict=True)]
+    args = (part.dense, rows, part.buffers, batch.inputs)
+    notes = []
+    gradients: core_gradients.Gradients = core_gradients.OneAtATime(model)
+    if executor == "stacked":
+        gradients, reason = core_gradients.choose(model, *args, batch.labels)
+        if reason:
+            notes.append(f"{type(model.module).__name__} runs one edge at a time, which is slow: {reason}")
+    with torch.random.fork_rng(devices=[]):
+        training = gradients.gradient(*args, batch.labels).outputs
+    return gradients, bool(torch.allclose(training, gradients.outputs(*args), rtol=1e-4, atol=1e-6)), notes

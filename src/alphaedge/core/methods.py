@@ -16,7 +16,7 @@ AlphaEdge, RandPS and NoPS differ in their peers alone, so with at most K + 1 ed
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, final
+from typing import Any, Final, Literal, final
 
 from alphaedge.core.aggregation import Aggregation, Alone, ByRecords, Learned, Uniform
 from alphaedge.core.home import Home
@@ -60,6 +60,15 @@ class Method:
         return max(1, min(self.aggregation.batches, self.aggregate_every // 2))
 
 
+# What the literal readings of the three learned methods have in common.
+_AS_PRINTED: Final[Mapping[str, Any]] = {
+    "aggregation": Learned.paper(),
+    "train_on_aggregation": False,
+    "adopt_rows": False,
+    "home": None,
+}
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class AlphaEdge(Method):
@@ -73,13 +82,7 @@ class AlphaEdge(Method):
     def paper(cls) -> "AlphaEdge":
         """As printed: weight rate 0.001, newcomers at 0, replaced in any case, no cold start, the aggregation batch
         not trained on, no home model."""
-        return cls(
-            aggregation=Learned.paper(),
-            selection=Greedy(keep_better=False, useless=0.0),
-            train_on_aggregation=False,
-            adopt_rows=False,
-            home=None,
-        )
+        return cls(selection=Greedy(keep_better=False, useless=0.0), **_AS_PRINTED)
 
 
 @final
@@ -94,7 +97,7 @@ class RandPS(Method):
     @classmethod
     def paper(cls) -> "RandPS":
         """The rival of ``AlphaEdge.paper()``."""
-        return cls(aggregation=Learned.paper(), train_on_aggregation=False, adopt_rows=False, home=None)
+        return cls(**_AS_PRINTED)
 
 
 @final
@@ -109,7 +112,7 @@ class NoPS(Method):
     @classmethod
     def paper(cls) -> "NoPS":
         """The rival of ``AlphaEdge.paper()``."""
-        return cls(aggregation=Learned.paper(), train_on_aggregation=False, adopt_rows=False, home=None)
+        return cls(**_AS_PRINTED)
 
 
 @final

@@ -83,7 +83,9 @@ def by_hand(
     return torch.stack(found)
 
 
-@pytest.mark.parametrize(("rows", "rule"), [("dense", dense_adam), ("lazy", lazy_adam)])
+@pytest.mark.parametrize(
+    ("rows", "rule"), [("dense", dense_adam), pytest.param("lazy", lazy_adam, marks=pytest.mark.long)]
+)
 def test_deepfm_alone_learns_as_a_plain_loop_does(rows: str, rule: Callable[[nn.Module, Model], Step]) -> None:
     data = shortened(shop_data(edges=2, events=1400), SIZE * 202)
     found = seen(methods=["noagg"], data=data, rows=rows, rate=RATE, batch_size=SIZE)
@@ -184,6 +186,6 @@ def test_a_model_of_double_precision_stays_so() -> None:
     def double() -> Model:
         return Model(nn.Linear(2, 1).double(), fields=["x"], loss="mse")
 
-    found = seen(methods=["alphaedge", "noagg"], data=data, model=double, batch_size=SIZE)
+    found = seen(methods=["alphaedge", "noagg"], data=data, model=double, batch_size=SIZE, executor="one-at-a-time")
     assert all(world.fleet.dense.dtype == torch.float64 for world in found.worlds)
     assert all(row["mean"] is not None for row in found.results.summary()["methods"].values())

@@ -127,7 +127,7 @@ def plans(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(plans())
-@settings(max_examples=50)
+@settings(max_examples=40)
 def test_every_plan_keeps_the_rules(plan: dict[str, Any]) -> None:
     found, log = histories(pretend=True, **plan)
     world, method, delay = found.world, plan["methods"]["m"], plan["conditions"].delay
@@ -205,6 +205,7 @@ def test_records_are_counted_as_of_the_fetched_model() -> None:
         methods={"m": FedWeight(aggregate_every=5)},
         model=linear,
         batch_size=SIZE,
+        executor="one-at-a-time",
         clock="batch-index",
     )
     assert len(found.world.record.mixes[0]) == 8
@@ -216,7 +217,13 @@ def test_records_are_counted_as_of_the_fetched_model() -> None:
 
 
 def test_uniweight_takes_the_plain_mean() -> None:
-    found = seen(data=measured(3, 20), methods={"m": UniWeight(aggregate_every=5)}, model=linear, batch_size=SIZE)
+    found = seen(
+        data=measured(3, 20),
+        methods={"m": UniWeight(aggregate_every=5)},
+        model=linear,
+        batch_size=SIZE,
+        executor="one-at-a-time",
+    )
     shares = found.results.weights["share"]
     assert shares.to_list() == pytest.approx([1 / 3] * len(shares), abs=1e-6)
 
@@ -255,7 +262,7 @@ SIDE_BY_SIDE: list[tuple[str, Method, Conditions]] = [
 
 
 @pytest.mark.parametrize(("name", "method", "conditions"), SIDE_BY_SIDE, ids=[s[0] for s in SIDE_BY_SIDE])
-@pytest.mark.parametrize("clock", ["event-time", "batch-index"])
+@pytest.mark.parametrize("clock", ["event-time", pytest.param("batch-index", marks=pytest.mark.long)])
 def test_side_by_side_is_as_one_moment_after_the_other(
     name: str, method: Method, conditions: Conditions, clock: str
 ) -> None:
@@ -371,6 +378,7 @@ def test_in_lock_step_the_first_aggregations_reach_beyond_the_start() -> None:
         data=measured(3, 30),
         model=linear,
         batch_size=SIZE,
+        executor="one-at-a-time",
         clock="batch-index",
         conditions=Conditions(staleness=2),
     )
@@ -379,7 +387,9 @@ def test_in_lock_step_the_first_aggregations_reach_beyond_the_start() -> None:
 
 
 def test_without_staleness_nothing_is_said_of_it() -> None:
-    found = simulate(methods=["uniweight"], data=measured(3, 30), model=linear, batch_size=SIZE)
+    found = simulate(
+        methods=["uniweight"], data=measured(3, 30), model=linear, batch_size=SIZE, executor="one-at-a-time"
+    )
     assert not [m for m in found.summary()["messages"] if "staler" in m]
 
 
@@ -443,6 +453,7 @@ def test_an_edge_that_is_down_learns_on_is_not_fetched_from_and_fetches_if_it_ma
             data=measured(3, 20),
             model=linear,
             batch_size=SIZE,
+            executor="one-at-a-time",
             clock="batch-index",
             conditions=Conditions(down_edges_fetch=fetch),
         )
@@ -461,6 +472,7 @@ def test_a_peer_that_is_down_stays_a_neighbour_and_keeps_its_weight() -> None:
             data=measured(3, 20),
             model=linear,
             batch_size=SIZE,
+            executor="one-at-a-time",
         )
     for edge in (0, 2):
         links = found.world.links[edge]
@@ -476,6 +488,7 @@ def test_half_of_the_fetches_fail_when_edges_are_down_half_of_the_time() -> None
             data=measured(6, 40),
             model=linear,
             batch_size=SIZE,
+            executor="one-at-a-time",
             clock="batch-index",
             conditions=Conditions(drop=d),
         ).fetches["count"].sum()
@@ -520,6 +533,7 @@ def test_an_edge_that_is_there_for_no_batch_does_no_harm() -> None:
         data=measured(3, [20, 20, 10], times=lambda e, n: torch.linspace(0, [1.0, 1.0, 0.5][e], n).double()),
         model=linear,
         batch_size=SIZE,
+        executor="one-at-a-time",
         conditions=Conditions(joins={2: 0.9}),
     )
     assert found.summary()["methods"]["noagg"]["per_edge"][2] is None
@@ -563,6 +577,7 @@ def test_who_is_there_from_the_start_does_not_bootstrap() -> None:
             data=measured(3, 20),
             model=linear,
             batch_size=SIZE,
+            executor="one-at-a-time",
             conditions=Conditions(joins={1: 0.0}),
         )
 
@@ -581,9 +596,11 @@ EVERYTHING = Conditions(
 )
 
 
-@pytest.mark.parametrize(("clock", "rows"), [("event-time", "lazy"), ("batch-index", "dense")])
+@pytest.mark.parametrize(
+    ("clock", "rows"), [("event-time", "dense"), pytest.param("batch-index", "lazy", marks=pytest.mark.long)]
+)
 def test_everything_composes(clock: str, rows: str) -> None:
-    store = shop(edges=5, events=64)
+    store = shop(edges=5, events=52)
     found = simulate(
         methods=["alphaedge", "fedweight", "uniweight", "randps", "nops", "noagg", "alphaedge-paper"],
         store=store,

@@ -1,17 +1,21 @@
 """Who learns from whom: with few edges the methods are one, with many AlphaEdge finds its like."""
 
+import random
 from typing import Any
+from unittest import mock
 
 import polars as pl
 import pytest
 import torch
 
-from alphaedge import Conditions, MethodSettings, Results, Store, simulate
+from alphaedge import Conditions, Greedy, MethodSettings, Results, Store, simulate
+from alphaedge.core.selection import View
 from alphaedge.simulation.task import make_data
+from alphaedge.simulation.world import World
 
-from .fleets import linear, measured, seen, shop, shop_model
+from .fleets import linear, measured, seen, shop, shop_data, shop_model
 
-SMALL: dict[str, Any] = {"batch_size": 5, "method": MethodSettings(aggregate_every=10, weight_steps=3)}
+SMALL: dict[str, Any] = {"batch_size": 5, "method": MethodSettings(aggregate_every=6, weight_steps=2)}
 
 
 def of(frame: pl.DataFrame, method: str) -> pl.DataFrame:
@@ -33,10 +37,11 @@ LEARNED, LITERAL = ["alphaedge", "randps", "nops"], ["alphaedge-paper", "randps-
 def test_with_at_most_k_plus_one_edges_the_learned_methods_are_one_to_the_bit(
     names: list[str], edges: int, conditions: Conditions
 ) -> None:
-    store = shop(edges=edges, events=150)
-    found = simulate(methods=names, store=store, model=shop_model(store), conditions=conditions, **SMALL)
+    with_ids = {"data": shop_data(edges=edges, events=110), "model": shop_model(shop(edges=edges))}
+    without = {"data": measured(edges, 22), "model": linear}
+    found = simulate(methods=names, conditions=conditions, **SMALL, **(with_ids if names is LITERAL else without))
     first, *others = names
-    assert len(of(found.weights, first)) > 3 * edges
+    assert len(of(found.weights, first)) > 2 * edges
     for name in others:
         assert of(found.scores, first).equals(of(found.scores, name))
         mine, theirs = (of(found.weights, n).sort("edge", "aggregation", "peer") for n in (first, name))
@@ -101,6 +106,33 @@ def test_every_edge_has_k_peers_and_never_itself() -> None:
         for edge, links in enumerate(world.links):
             assert len(links.neighbours) == len(set(links.neighbours)) == (7 if name == "nops" else 2)
             assert edge not in links.neighbours
+
+
+def test_an_edge_chooses_by_the_shares_that_its_neighbours_told() -> None:
+    """In lock-step: those that they had after their last mix, of the neighbours that they chose then."""
+    told: dict[int, list[dict[int, float]]] = {edge: [] for edge in range(8)}
+    knew: list[tuple[int, dict[int, dict[int, float]]]] = []
+    real_choose, real_publish = Greedy.choose, World.publish
+
+    def choose(self: Greedy, view: View, rng: random.Random) -> list[int]:
+        knew.append((len(told[view.edge]), {j: dict(theirs) for j, theirs in view.topology.items()}))
+        assert set(view.topology) == set(view.neighbours)
+        return real_choose(self, view, rng)
+
+    def publish(self: World, edges: list[int]) -> None:
+        for edge in edges:
+            told[edge].append(self.links[edge].shares())
+        real_publish(self, edges)
+
+    with mock.patch.object(Greedy, "choose", choose), mock.patch.object(World, "publish", publish):
+        simulate(methods=["alphaedge"], **MANY)
+    assert len(knew) == 8 * 4
+    for turn, topology in knew:
+        for neighbour, shares in topology.items():
+            assert shares == told[neighbour][turn - 1]
+            assert len(shares) == 2
+            assert 0 < sum(shares.values()) <= 1 or turn > 1
+    assert len({tuple(shares.values()) for shares in told[0]}) > 1
 
 
 @pytest.mark.parametrize("method", ["alphaedge", "fedweight", "randps"])

@@ -159,6 +159,7 @@ def test_methods_of_ones_own_go_by_ones_own_names() -> None:
         data=measured(3, 10),
         model=linear,
         batch_size=SIZE,
+        executor="one-at-a-time",
     )
     assert list(found.summary()["methods"]) == ["mine", "plain"]
 
@@ -225,7 +226,7 @@ class Stop:
             raise KeyboardInterrupt
 
 
-QUICK: dict[str, Any] = {"data": measured(3, 30), "model": linear, "batch_size": SIZE}
+QUICK: dict[str, Any] = {"data": measured(3, 30), "model": linear, "batch_size": SIZE, "executor": "one-at-a-time"}
 
 
 def test_ctrl_c_keeps_what_was_finished() -> None:

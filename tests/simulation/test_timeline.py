@@ -112,7 +112,7 @@ def outcome(groups: list[list[int]], reads: dict[int, list[int]], publish_first:
 
 
 @given(events(), st.booleans())
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_groups_have_the_outcome_of_one_moment_after_the_other(drawn: Events, publish_first: bool) -> None:
     when, reads = drawn
     in_order = [[e for e in when if when[e] == moment] for moment in sorted(set(when.values()))]

@@ -136,12 +136,8 @@ def test_full_is_at_least_common_is_at_least_changed() -> None:
     for name, row in found.results.summary()["methods"].items():
         sent = found.results.fetches.filter(pl.col("method") == name)["bytes"].sum()
         assert sent == row["bytes"]["changed"]
-
-
-def test_old_acquaintances_cost_less_than_new_ones() -> None:
-    """Of what both know, RandPS sends the larger share, for its peers are always new."""
-    found = simulate(methods=MANY, store=STORE, model=shop_model(STORE), batch_size=5, executor="one-at-a-time")
-    share = {n: row["bytes"]["changed"] / row["bytes"]["common"] for n, row in found.summary()["methods"].items()}
+    # Of what both know RandPS sends the larger share, for its peers are always new.
+    share = {n: r["bytes"]["changed"] / r["bytes"]["common"] for n, r in found.results.summary()["methods"].items()}
     assert share["nops"] < share["randps"]
 
 

@@ -36,6 +36,7 @@ def readings() -> dict[str, Method]:
         "replace in any case": replace(peers, keep_better=False),
         "useless peers stay": replace(peers, useless=0.0),
         "two peers replaced": replace(peers, replace=2),
+        "newcomers at random, not two-hop": replace(peers, two_hop=False),
     }.items():
         found[name] = replace(base, selection=choice)
     return found | {
@@ -61,9 +62,10 @@ def main() -> None:
         __doc__ or "",
         seeds={"type": int, "default": 3},
         adversaries={"type": float, "default": 0.0, "help": "share of hostile edges"},
+        store={"type": int, "default": 1000, "help": "first seed of the stores; 0 to 2 served to choose the defaults"},
         only={"default": "", "help": "names that contain this text, besides AlphaEdge()"},
     )
-    store = Store(edges=6, events=3000) if args.quick else Store()
+    store = Store(edges=6, events=3000, seed=args.store) if args.quick else Store(seed=args.store)
     methods = {n: m for n, m in readings().items() if n == "AlphaEdge()" or args.only in n}
     if args.quick:
         methods = dict(list(methods.items())[:3])

@@ -99,6 +99,16 @@ def normalised() -> Model:
     return Model(Normalised(), fields=["x"], loss="mse")
 
 
+def exact(make: Callable[[], Model]) -> Model:
+    """A model in double precision."""
+    model = make()
+    tables = [
+        IdTable(tuple(model.fields[i] for i in t.fields), tuple(column.name for column in t.columns))
+        for t in model.tables
+    ]
+    return Model(model.module.double(), fields=model.fields, tables=tables, loss=model.loss)
+
+
 def with_labels(data: Dataset, edge: int, labels: Tensor) -> Dataset:
     """The data set with other labels at one edge."""
     streams = list(data.streams)

@@ -39,7 +39,7 @@ from alphaedge.simulation.stretch import Stretch
 from alphaedge.simulation.task import make_model
 from alphaedge.simulation.world import World
 
-from .fleets import Seen, linear, measured, predictions, seen, shop, shop_data, shop_model, shortened
+from .fleets import Seen, linear, measured, normalised, predictions, seen, shop, shop_data, shop_model, shortened
 
 SIZE = 5
 
@@ -540,9 +540,10 @@ def test_an_edge_that_is_there_for_no_batch_does_no_harm() -> None:
     assert found.summary()["methods"]["noagg"]["mean"] is not None
 
 
+@pytest.mark.parametrize("method", [UniWeight(aggregate_every=5), NoPS(aggregate_every=5, home=Home())])
 @pytest.mark.parametrize("bootstrap", [True, False])
-def test_who_joins_late_starts_from_a_peers_newest_model_or_from_scratch(bootstrap: bool) -> None:
-    """At moment 0.5, in lock-step, the peers have published at batches 4, 9, 14 and 19 of 41."""
+def test_who_joins_late_starts_from_a_peers_newest_model_or_from_scratch(bootstrap: bool, method: Method) -> None:
+    """Its twin too. At moment 0.5, in lock-step, the peers have published at batches 4, 9, 14 and 19 of 41."""
     data = measured(3, 41)
     given: list[tuple[int, int]] = []
     real = Published.give
@@ -553,7 +554,7 @@ def test_who_joins_late_starts_from_a_peers_newest_model_or_from_scratch(bootstr
 
     with mock.patch.object(Published, "give", give):
         found = seen(
-            methods={"m": UniWeight(aggregate_every=5)},
+            methods={"m": method},
             data=data,
             model=linear,
             rate=0.05,
@@ -567,7 +568,28 @@ def test_who_joins_late_starts_from_a_peers_newest_model_or_from_scratch(bootstr
         initial = make_model(data, linear, 0).module(x).flatten()
     first = predictions(found.world, 2)[20]
     assert torch.allclose(first, initial, atol=1e-6) != bootstrap
-    assert given == ([(4, 2)] if bootstrap else [])
+    assert given == ([(4, 2)] * (2 if method.home else 1) if bootstrap else [])
+
+
+def test_who_joins_late_takes_over_a_peers_running_statistics() -> None:
+    means: list[Tensor] = []
+    real = Published.give
+
+    def give(self: Published, source: int, fleet: Fleet, edge: int) -> None:
+        real(self, source, fleet, edge)
+        means.append(fleet.buffers["layers.1.running_mean"][edge].clone())
+
+    with mock.patch.object(Published, "give", give):
+        seen(
+            methods={"m": UniWeight(aggregate_every=5)},
+            data=measured(3, 41),
+            model=normalised,
+            batch_size=SIZE,
+            executor="one-at-a-time",
+            conditions=Conditions(joins={2: 0.5}),
+        )
+    assert len(means) == 1
+    assert bool((means[0] != 0).all())
 
 
 def test_who_is_there_from_the_start_does_not_bootstrap() -> None:

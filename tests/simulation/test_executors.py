@@ -1,15 +1,19 @@
 """The two executors agree: stacking edges is a way of computing, not another method."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from unittest import mock
 
 import pytest
 import torch
 
-from alphaedge import AlphaEdge, Conditions, Greedy, Learned, MethodSettings, NoPS
+from alphaedge import AlphaEdge, Conditions, Field, Greedy, Learned, MethodSettings, Model, NoPS
+from alphaedge.models.deepfm import deepfm
+from alphaedge.models.mlp import mlp
 
-from .fleets import Seen, linear, measured, normalised, seen, shop, shop_data, shop_model, shortened
+from .fleets import Seen, exact, linear, measured, normalised, seen, shop, shop_data, shop_model, shortened
 
 METHODS = ["alphaedge", "nops", "fedweight", "alphaedge-paper"]
 ROUGH = Conditions(delay=2, staleness=1, drop=0.3, drop_stretch=2.0, adversaries=0.34)
@@ -24,21 +28,21 @@ def both(**settings: Any) -> tuple[Seen, Seen]:
     return seen(executor="stacked", **shared), seen(executor="one-at-a-time", **shared)
 
 
-def assert_they_agree(stacked: Seen, loop: Seen, steps: int = 200) -> None:
+def assert_they_agree(stacked: Seen, loop: Seen, steps: int = 200, atol: float = 1e-4) -> None:
     for name, one, two in zip(stacked.results.methods, stacked.worlds, loop.worlds, strict=True):
         assert int(one.fleet.steps.min()) >= steps, name
         assert torch.equal(one.fleet.steps, two.fleet.steps), name
         assert torch.equal(one.record.done, two.record.done), name
-        close = torch.isclose(one.record.predictions, two.record.predictions, atol=1e-4, rtol=0, equal_nan=True)
+        close = torch.isclose(one.record.predictions, two.record.predictions, atol=atol, rtol=0, equal_nan=True)
         assert bool(close.all()), name
         assert [link.neighbours for link in one.links] == [link.neighbours for link in two.links], name
         assert torch.equal(one.record.bytes, two.record.bytes), name
     a, b = (r.results.summary()["methods"] for r in (stacked, loop))
     for name in stacked.results.methods:
-        assert a[name]["per_edge"] == pytest.approx(b[name]["per_edge"], abs=1e-4), name
+        assert a[name]["per_edge"] == pytest.approx(b[name]["per_edge"], abs=atol), name
 
 
-# One method each here, a matter of time; all four with all of it in the long tests below.
+# One method each here, a matter of time; all four, with everything, in the long tests below.
 def test_they_agree_in_event_time_with_lazy_rows() -> None:
     assert_they_agree(*both(data=SHOP, model=shop_model(shop()), methods=["alphaedge"]))
 
@@ -47,18 +51,6 @@ def test_they_agree_in_lock_step_with_dense_rows_and_every_misfortune() -> None:
     rough: dict[str, Any] = {"rows": "dense", "clock": "batch-index", "conditions": ROUGH}
     paper = replace(AlphaEdge.paper(), selection=Greedy(peers=1))
     assert_they_agree(*both(data=SHOP, model=shop_model(shop()), methods={"alphaedge-paper": paper}, **rough))
-
-
-@pytest.mark.long
-def test_they_agree_on_an_mlp_that_regresses_under_misfortune() -> None:
-    methods = {"nops": NoPS(home=None, aggregation=Learned(steps=2, batches=2))}
-    assert_they_agree(*both(data=measured(2, 214), conditions=ROUGH, methods=methods))
-
-
-@pytest.mark.long  # quick ones against a plain loop, one for each executor, are in test_alone
-def test_they_agree_on_a_users_module_with_running_statistics() -> None:
-    methods = {"nops": NoPS(home=None, statistics="mixed", aggregation=Learned(steps=2, batches=2))}
-    assert_they_agree(*both(data=measured(2, 214), model=normalised, clock="batch-index", methods=methods))
 
 
 def test_blocks_of_edges_are_a_way_of_computing_too() -> None:
@@ -70,35 +62,49 @@ def test_blocks_of_edges_are_a_way_of_computing_too() -> None:
     assert_they_agree(whole, blocks, steps=15)
 
 
+# In single precision two correct executors may part: a gradient that is rounding error alone (a unit that is nearly
+# dead, a bias before a norm) becomes a whole step of Adam. In double precision they never come far enough for that.
+EXACT: dict[str, Any] = {"atol": 1e-8}
+
+
 @pytest.mark.long
+@pytest.mark.parametrize("model", [normalised, partial(mlp, (Field("x", "number", 2),))], ids=["statistics", "mlp"])
 @pytest.mark.parametrize("clock", ["event-time", "batch-index"])
-def test_all_methods_agree_on_other_modules_too(clock: str) -> None:
-    assert_they_agree(*both(data=measured(3, 214), conditions=ROUGH, clock=clock))
-    assert_they_agree(*both(data=measured(3, 214), model=normalised, clock=clock))
+def test_all_methods_agree_on_modules_without_ids(clock: str, model: Callable[[], Model]) -> None:
+    shared: dict[str, Any] = {"data": measured(3, 214), "model": partial(exact, model), "clock": clock}
+    assert_they_agree(*both(**shared), **EXACT)
+    assert_they_agree(*both(conditions=ROUGH, **shared), **EXACT)
+
+
+@pytest.mark.long
+def test_they_agree_on_mixed_running_statistics() -> None:
+    methods = {"nops": NoPS(home=None, statistics="mixed", aggregation=Learned(steps=2, batches=2))}
+    model = partial(exact, normalised)
+    assert_they_agree(*both(data=measured(2, 214), model=model, clock="batch-index", methods=methods), **EXACT)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("conditions", [Conditions(), ROUGH, CHURN], ids=["calm", "rough", "churn"])
 @pytest.mark.parametrize("rows", ["lazy", "dense"])
 @pytest.mark.parametrize("clock", ["event-time", "batch-index"])
-def test_they_agree_on_deepfm_whatever_happens(clock: str, rows: str, conditions: Conditions) -> None:
+def test_all_methods_agree_on_deepfm_whatever_happens(clock: str, rows: str, conditions: Conditions) -> None:
     # An edge that joins late or leaves early takes fewer steps.
     steps = 100 if conditions is CHURN else 200
-    assert_they_agree(*both(data=SHOP, rows=rows, clock=clock, conditions=conditions), steps=steps)
+    model = partial(exact, partial(deepfm, SHOP.fields))
+    found = both(data=SHOP, model=model, rows=rows, clock=clock, conditions=conditions)
+    assert_they_agree(*found, steps=steps, **EXACT)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("clock", ["event-time", "batch-index"])
 def test_they_agree_on_gathered_batches_several_local_steps_and_different_starts(clock: str) -> None:
-    gather = MethodSettings(peers=1, aggregate_every=6, gather=3, home=True)
-    assert_they_agree(
-        *both(
-            store=shop(events=1550, edges=4),
-            model=shop_model(shop(edges=4)),
-            clock=clock,
-            method=gather,
-            local_steps=2,
-            initial="different",
-            conditions=ROUGH,
-        )
+    found = both(
+        store=shop(events=1550, edges=4),
+        model=partial(exact, shop_model(shop(edges=4))),
+        clock=clock,
+        method=MethodSettings(peers=1, aggregate_every=6, gather=3, home=True),
+        local_steps=2,
+        initial="different",
+        conditions=ROUGH,
     )
+    assert_they_agree(*found, **EXACT)

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 
-from alphaedge import Conditions, InvalidValue, MethodSettings, Results, simulate
+from alphaedge import Conditions, InvalidValue, MethodSettings, NoAgg, Results, simulate
 from alphaedge.metrics import interval95
 from alphaedge.simulation.config import load
 from alphaedge.simulation.results import writable
@@ -169,6 +169,13 @@ def test_the_saved_configuration_gives_the_same_simulation(folder: Path, sold: R
     settings = load(folder / "config.toml")
     assert settings == sold.settings
     assert simulate(settings).scores.equals(sold.scores)
+
+
+def test_a_configuration_that_cannot_name_everything_says_so(tmp_path: Path) -> None:
+    found = simulate(methods={"mine": NoAgg()}, data=measured(2, 4), model=linear, batch_size=5)
+    text = (found.save(tmp_path) / "config.toml").read_text()
+    assert text.startswith("# This simulation was given its data and model and methods from Python")
+    assert load(tmp_path / "config.toml") == found.settings
 
 
 def test_the_report_loads_nothing_from_elsewhere(folder: Path) -> None:

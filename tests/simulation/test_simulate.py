@@ -2,6 +2,8 @@
 
 import dataclasses
 import multiprocessing
+import os
+import signal
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -55,6 +57,11 @@ class TestBeforeAnyWorkStarts:
     def test_fewer_than_one_peer_is_refused(self) -> None:
         error = refusal(methods=["alphaedge"], method=MethodSettings(peers=0))
         assert (error.field, error.found, error.allowed) == ("peers", 0, "a whole number of at least 1")
+
+    @pytest.mark.parametrize("none", [[], {}])
+    def test_no_method_is_refused(self, none: Any) -> None:
+        error = refusal(methods=none)
+        assert (error.field, error.found) == ("methods", none)
 
     def test_an_unknown_setting_is_refused(self) -> None:
         error = refusal(methods=["noagg"], speed=3)
@@ -272,6 +279,31 @@ def test_the_watcher_hears_of_the_whole_first_and_of_every_batch_in_the_end() ->
         assert last[name].score is not None
     batches = [p.batches for name, p in heard if name == "noagg/0"]
     assert batches == sorted(batches)
+
+
+def test_ctrl_c_at_a_bad_moment_loses_no_finished_run() -> None:
+    """The signal comes with the first news of the third task, which a worker takes up when its first is done."""
+
+    def watch(name: str, progress: Progress) -> None:
+        if name.startswith("alphaedge/"):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    store = shop(edges=2, events=2000)
+    long = MethodSettings(aggregate_every=2, weight_steps=1000, gather=1)
+    found = simulate(
+        methods=["noagg", "nops", "alphaedge"],
+        store=store,
+        model=shop_model(store),
+        batch_size=50,
+        jobs=2,
+        method=long,
+        watch=watch,
+    )
+    assert found.interrupted
+    assert list(found.summary()["methods"]) == ["noagg"]
+    assert not multiprocessing.active_children()
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 @pytest.mark.long

@@ -146,7 +146,8 @@ def simulate(
     for message in summary["messages"]:
         console.print(f"[yellow]note[/] {escape(message)}", highlight=False, soft_wrap=True)
     if out is not None:
-        console.print(f"Results in {out} (open {out / 'report.html'})", highlight=False, markup=False, soft_wrap=True)
+        look = f" (open {out / 'report.html'})" if summary["methods"] else ""
+        console.print(f"Results in {out}{look}", highlight=False, markup=False, soft_wrap=True)
     if results.interrupted:
         raise typer.Exit(130)
 

@@ -55,6 +55,7 @@ class Greedy:
     ``keep_better``: an edge that is remembered as weaker than the neighbour it would replace is passed over. The
     paper replaces unconditionally, so an edge with K good peers gives one of them up each time.
     ``useless``: neighbours whose share is below this give way too, however many they are (the paper: K' and no more).
+    ``two_hop``: without it newcomers are drawn at random, to see what the neighbours' knowledge is worth.
     """
 
     peers: int = 5
@@ -62,6 +63,7 @@ class Greedy:
     every: int = 1
     keep_better: bool = True
     useless: float = 0.02
+    two_hop: bool = True
 
     def __post_init__(self) -> None:
         check_number("useless", self.useless, low=0, high=1)
@@ -80,7 +82,7 @@ class Greedy:
             if len(everybody) <= self.peers:
                 return everybody
         staying = [j for j in view.neighbours if j in view.candidates and j != view.edge][: self.peers]
-        scores = two_hop_scores(view)
+        scores = two_hop_scores(view) if self.two_hop else {}
         # Ties are broken at random, or else low numbers would be everybody's favourites.
         promising = sorted(scores, key=lambda k: (-scores[k], rng.random()))
         known = {view.edge, *view.neighbours, *promising}

@@ -17,6 +17,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     delay: feedback arrives this many batches later; the step at t uses batch t - delay.
     staleness: fetched models are this many publications old (before the first: the peer's initial model).
     drop: share of its aggregation periods in which an edge cannot be fetched from.
+        An edge whose stream has ended stays as it was in its last period.
     drop_stretch: mean length of an outage in periods; 1 draws every period on its own.
     down_edges_fetch: whether an edge that is down can still fetch from others (it learns on in any case).
     adversaries: share of edges, drawn per seed, that learn from flipped labels and otherwise follow the protocol.

@@ -92,7 +92,9 @@ class Engine:
         if timeline.join[local] > 0 and world.conditions.bootstrap:
             models = [base + j for j in candidates if j != local and int(world.published.number[base + j]) > 0]
             if models:
-                world.published.give(world.rng(edge, "bootstrap").choice(models), world.fleet, edge)
+                source = world.rng(edge, "bootstrap").choice(models)
+                for fleet in (world.fleet, self.home) if self.home else (world.fleet,):
+                    world.published.give(source, fleet, edge)
 
     def _train(self) -> None:
         """Let every edge that can run to the eve of its next aggregation."""

@@ -65,7 +65,7 @@ def _mix(world: World, edges: list[int]) -> None:
         pool.dense.flatten(0, 1),
         tuple(t.flatten(0, 1) for t in pool.tables),
         tuple((v > 0).flatten(0, 1) for v in pool.version),
-        {name: b.flatten(0, 1) for name, b in pool.statistics.items()},
+        {name: b.flatten(0, 1) for name, b in pool.statistics.items() if world.method.statistics == "mixed"},
         slot,
         present,
     )

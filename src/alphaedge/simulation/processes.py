@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from functools import partial
 from queue import Empty
 from typing import Any, final
@@ -60,20 +61,38 @@ class _Worker:
 def _spread(tasks: list[Task], jobs: int, watch: Watch) -> Iterator[tuple[list[Outcome], list[str]]]:
     context = multiprocessing.get_context("spawn")
     channel = context.Queue()
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_Worker.start, initargs=(channel,)) as pool:
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_Worker.start, initargs=(channel,))
+    with pool, _asked_to_stop() as stop:
         waiting = {pool.submit(_Worker.run, task) for task in tasks}
         try:
             while waiting:
+                stopping = stop.is_set()  # then look once more: a result may be on its way
                 done, waiting = wait(waiting, timeout=0.2)
-                _drain(channel, watch)
                 for future in done:
                     yield future.result()
-        except BaseException:
+                if stopping:
+                    raise KeyboardInterrupt
+                _drain(channel, watch)
+        finally:
             for future in waiting:
                 future.cancel()
-            for process in multiprocessing.active_children():
-                process.terminate()
-            raise
+            if waiting:
+                for process in multiprocessing.active_children():
+                    process.terminate()
+
+
+@contextmanager
+def _asked_to_stop() -> Iterator[threading.Event]:
+    """Ctrl-C as a flag: an exception in the midst of things could lose a run that has just finished."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop  # Ctrl-C never arrives here
+        return
+    before = signal.signal(signal.SIGINT, lambda _, __: stop.set())
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _drain(channel: Any, watch: Watch) -> None:

@@ -1,7 +1,7 @@
 """The results of a simulation: a summary, tidy tables, pictures and a folder that holds them all."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -140,8 +140,10 @@ FETCHES = {
 class Results:
     """What ``simulate`` returns. Grows while methods finish; ``interrupted`` says that some did not."""
 
-    def __init__(self, settings: Settings, methods: list[str], data: Dataset, messages: list[str]) -> None:
-        self.settings = settings
+    def __init__(
+        self, settings: Settings, methods: list[str], data: Dataset, messages: list[str], given: Sequence[str] = ()
+    ) -> None:
+        self.settings, self.given = settings, given  # given: what came as objects, which no file can name
         self.methods = methods
         self.data_name, self.task, self.metric = data.name, data.task, data.metric
         self.edges, self.clusters = len(data.streams), data.clusters
@@ -243,7 +245,8 @@ class Results:
         self.scores.write_parquet(folder / "scores.parquet")
         self.weights.write_parquet(folder / "weights.parquet")
         self.fetches.write_parquet(folder / "fetches.parquet")
-        (folder / "config.toml").write_text(self.settings.toml(), encoding="utf-8")
+        config_toml = self._config_toml()
+        (folder / "config.toml").write_text(config_toml, encoding="utf-8")
         if self._outcomes:
             pictures = self.pictures()
             for name, _, figure in pictures:
@@ -252,10 +255,19 @@ class Results:
                 folder / "report.html",
                 summary=summary,
                 figures=[(title, "", figure) for _, title, figure in pictures],
-                config_toml=self.settings.toml(),
+                config_toml=config_toml,
                 title=f"AlphaEdge on {self.data_name}",
             )
         return folder
+
+    def _config_toml(self) -> str:
+        if not self.given:
+            return self.settings.toml()
+        objects = " and ".join(self.given)
+        return (
+            f"# This simulation was given its {objects} from Python: this file has its other settings only.\n"
+            + self.settings.toml()
+        )
 
 
 def writable(folder: Path | str) -> Path:

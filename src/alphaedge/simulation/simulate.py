@@ -45,12 +45,11 @@ def simulate(
     >>> list(found.summary()["methods"])
     ['noagg']
     """
-    if isinstance(methods, Mapping):
-        own, changes = dict(methods), {**changes}
-    else:
-        own = {}
-        if methods is not None:
-            changes["methods"] = tuple(methods)
+    if methods is not None and not methods:
+        raise InvalidValue("methods", methods, "at least one")
+    own = dict(methods) if isinstance(methods, Mapping) else {}
+    if methods is not None and not own:
+        changes["methods"] = tuple(methods)
     settings = _changed(settings or Settings(), changes)
     check_number("jobs", jobs, low=1, whole=True)
     chosen = own or {name: settings.method.apply(name) for name in settings.methods}
@@ -74,7 +73,9 @@ def simulate(
     check(tasks[0], first_data)
     batches = sum(len(s) // settings.batch_size for s in first_data.streams)
     watch("", Progress(0, batches * len(chosen) * settings.seeds))
-    results = Results(settings, list(chosen), first_data, messages)
+    objects = {"data": data, "model": model, "methods": own or None}
+    given = [name for name, found in objects.items() if found is not None]
+    results = Results(settings, list(chosen), first_data, messages, given)
     try:
         for outcomes, notes in run_tasks(tasks, min(jobs, len(tasks)), watch):
             results.add(outcomes, notes)

@@ -44,7 +44,8 @@ class World:
         self.fleet, self.gradients, self.conditions, self.record = fleet, gradients, conditions, record
         self.n = len(timelines[0].first)  # edges of one run
         total = len(fleet)
-        statistics = gradients.model.statistics() if method.statistics == "mixed" else ()
+        told = method.statistics == "mixed" or (conditions.bootstrap and bool(conditions.joins))
+        statistics = gradients.model.statistics() if told else ()
         self.published = Published(fleet, conditions.staleness + 1, statistics)
         self.records = torch.zeros(total, dtype=torch.long)  # that each edge has learned from
         self.trained = [torch.zeros(t.value.shape[:2], dtype=torch.bool) for t in fleet.tables]  # since publishing

@@ -276,12 +276,12 @@ def _mix_rows(
     takes_part = (known if wanted is None else known | wanted) & (total > 0)
     if not bool(takes_part.any()):
         return
-    own = table.value.index_select(0, table.edges)
-    theirs = F.embedding_bag(index, pool.flatten(1), per_sample_weights=of_peers.squeeze(1), mode="sum").view(own.shape)
-    keep = 1 - total
+    theirs = F.embedding_bag(index, pool.flatten(1), per_sample_weights=of_peers.squeeze(1), mode="sum")
+    theirs = theirs.view(len(index), *pool.shape[1:])
+    scale, keep = takes_part.to(w.dtype), 1 - total * takes_part
     if wanted is not None:
         adopted = takes_part & ~known
-        theirs.mul_(torch.where(adopted, 1 / total, 1).unsqueeze(2))
-        keep.masked_fill_(adopted, 0)
-    theirs.addcmul_(own, keep.unsqueeze(2))
-    table.value.index_copy_(0, table.edges, torch.where(takes_part.unsqueeze(2), theirs, own))
+        scale[adopted], keep[adopted] = 1 / total[adopted], 0
+    # In place and edge by edge: a stacked copy of whole tables costs more than the calls do.
+    for place, edge in enumerate(table.edges.tolist()):
+        table.value[edge].mul_(keep[place].unsqueeze(1)).addcmul_(theirs[place], scale[place].unsqueeze(1))

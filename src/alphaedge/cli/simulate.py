@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -203,7 +204,15 @@ def _watched(settings: config.Settings, jobs: int, console: Console) -> Results:
 
 def _table(summary: dict[str, Any]) -> Table:
     title = f"{summary['metric']} on {summary['data']}, {summary['edges']} edges"
-    table = Table(title=title, title_justify="left", caption="eb/s: edge-batches per second", caption_justify="left")
+    table = Table(
+        title=title,
+        title_justify="left",
+        caption="of full: bytes fetched as a share of whole models; eb/s: edge-batches per second",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),  # fits 80 columns
+    )
     for column in ("method", summary["metric"], "pooled", "loss", "fetched", "of full", "eb/s"):
         table.add_column(column, justify="left" if column == "method" else "right", no_wrap=True)
     rows = summary["methods"]

@@ -88,7 +88,7 @@ def by_hand(
 )
 def test_deepfm_alone_learns_as_a_plain_loop_does(rows: str, rule: Callable[[nn.Module, Model], Step]) -> None:
     data = shortened(shop_data(edges=2, events=1400), SIZE * 202)
-    found = seen(methods=["noagg"], data=data, rows=rows, rate=RATE, batch_size=SIZE)
+    found = seen(methods=["noagg"], data=data, id_rows=rows, rate=RATE, batch_size=SIZE)
     assert int(found.world.fleet.steps.min()) >= 200
     expected = by_hand(data, 1, make_model(data, None, 0), rule)
     assert torch.allclose(predictions(found.world, 1), expected, atol=1e-4)
@@ -106,7 +106,7 @@ def test_with_a_delay_the_step_at_t_uses_batch_t_minus_delay(
         methods=["noagg"],
         data=data,
         model=make,
-        rows=rows,
+        id_rows=rows,
         rate=RATE,
         batch_size=SIZE,
         executor="one-at-a-time",

@@ -43,11 +43,11 @@ def test_every_edge_is_an_adversary_sometimes() -> None:
 
 def test_noise_flips_the_share_asked_for_and_differs_between_edges_and_seeds() -> None:
     conditions = Conditions(label_noise=0.3)
-    drawn = conditions.draw_noise(0, 10_000, seed=0)
+    drawn = conditions.draw_noise(0, 10_000, 0.3, seed=0)
     assert drawn.mean() == pytest.approx(0.3, abs=0.02)
-    assert np.array_equal(drawn, conditions.draw_noise(0, 10_000, seed=0))
-    assert not np.array_equal(drawn, conditions.draw_noise(1, 10_000, seed=0))
-    assert not np.array_equal(drawn, conditions.draw_noise(0, 10_000, seed=1))
+    assert np.array_equal(drawn, conditions.draw_noise(0, 10_000, 0.3, seed=0))
+    assert not np.array_equal(drawn, conditions.draw_noise(1, 10_000, 0.3, seed=0))
+    assert not np.array_equal(drawn, conditions.draw_noise(0, 10_000, 0.3, seed=1))
 
 
 def lengths(down: np.ndarray) -> list[int]:

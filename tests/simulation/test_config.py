@@ -113,7 +113,7 @@ def test_a_wrong_value_inside_a_list_or_table_is_shown(raw: dict[str, Any], foun
 @pytest.mark.parametrize(
     ("field", "choices"),
     [
-        ("rows", ["lazy", "dense"]),
+        ("id_rows", ["lazy", "dense"]),
         ("clock", ["event-time", "batch-index"]),
         ("initial", ["shared", "different"]),
         ("executor", ["stacked", "one-at-a-time"]),
@@ -146,7 +146,7 @@ EVERYTHING = Settings(
     batch_size=7,
     rate=0.02,
     local_steps=2,
-    rows="dense",
+    id_rows="dense",
     clock="batch-index",
     initial="different",
     executor="one-at-a-time",

@@ -629,7 +629,7 @@ def test_everything_composes(clock: str, rows: str) -> None:
         model=shop_model(store),
         batch_size=SIZE,
         clock=clock,
-        rows=rows,
+        id_rows=rows,
         initial="different",
         local_steps=2,
         conditions=EVERYTHING,

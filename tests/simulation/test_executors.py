@@ -48,7 +48,7 @@ def test_they_agree_in_event_time_with_lazy_rows() -> None:
 
 
 def test_they_agree_in_lock_step_with_dense_rows_and_every_misfortune() -> None:
-    rough: dict[str, Any] = {"rows": "dense", "clock": "batch-index", "conditions": ROUGH}
+    rough: dict[str, Any] = {"id_rows": "dense", "clock": "batch-index", "conditions": ROUGH}
     paper = replace(AlphaEdge.paper(), selection=Greedy(peers=1))
     assert_they_agree(*both(data=SHOP, model=shop_model(shop()), methods={"alphaedge-paper": paper}, **rough))
 
@@ -85,13 +85,13 @@ def test_they_agree_on_mixed_running_statistics() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("conditions", [Conditions(), ROUGH, CHURN], ids=["calm", "rough", "churn"])
-@pytest.mark.parametrize("rows", ["lazy", "dense"])
+@pytest.mark.parametrize("id_rows", ["lazy", "dense"])
 @pytest.mark.parametrize("clock", ["event-time", "batch-index"])
 def test_all_methods_agree_on_deepfm_whatever_happens(clock: str, rows: str, conditions: Conditions) -> None:
     # An edge that joins late or leaves early takes fewer steps.
     steps = 100 if conditions is CHURN else 200
     model = partial(exact, partial(deepfm, SHOP.fields))
-    found = both(data=SHOP, model=model, rows=rows, clock=clock, conditions=conditions)
+    found = both(data=SHOP, model=model, id_rows=rows, clock=clock, conditions=conditions)
     assert_they_agree(*found, steps=steps, **EXACT)
 
 

@@ -2,8 +2,8 @@
 
 import os
 import sys
-import time
 from pathlib import Path
+from time import perf_counter
 from typing import Annotated, Any
 
 import msgspec
@@ -11,12 +11,14 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from alphaedge.core.methods import METHODS
+from alphaedge.data.archive import fetch, find
 from alphaedge.errors import AlphaEdgeError, InvalidValue
 from alphaedge.simulation import config
+from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.record import Progress as Report
 from alphaedge.simulation.results import Results, writable
 from alphaedge.simulation.simulate import simulate as run
@@ -29,10 +31,14 @@ alphaedge simulate --methods alphaedge,noagg --seeds 5 --out results/first
 
 alphaedge simulate --adversaries 0.25 --drop 0.25 --delay 5
 
+alphaedge simulate --data movielens --methods alphaedge,noagg
+
+alphaedge simulate --table sales.csv --time day --edge shop --label sold --id item --number price
+
 alphaedge simulate --config results/first/config.toml --json again.json
 """
 
-_WORLD, _METHOD = "What the world does", "How edges learn from each other"
+_WORLD, _METHOD, _TABLE = "What the world does", "How edges learn from each other", "A table of your own"
 
 
 def _option(text: str, *names: str, panel: str | None = None, metavar: str | None = None) -> Any:
@@ -40,15 +46,31 @@ def _option(text: str, *names: str, panel: str | None = None, metavar: str | Non
 
 
 def simulate(
-    data: Annotated[str | None, _option("Data set: " + ", ".join(config.DATA) + ". Default: synthetic.")] = None,
+    data: Annotated[str | None, _option("Data set: " + ", ".join(CATALOG) + ". Default: synthetic.")] = None,
+    table: Annotated[str | None, _option("A CSV or Parquet file of your own.", panel=_TABLE, metavar="FILE")] = None,
+    time: Annotated[str | None, _option("Column: when it happened.", panel=_TABLE, metavar="COL")] = None,
+    edge: Annotated[str | None, _option("Column: where it happened.", panel=_TABLE, metavar="COL")] = None,
+    label: Annotated[str | None, _option("Column: the outcome.", panel=_TABLE, metavar="COL")] = None,
+    ids: Annotated[
+        list[str] | None, _option("Column of ids, such as users or items.", "--id", panel=_TABLE, metavar="COL")
+    ] = None,
+    categories: Annotated[
+        list[str] | None, _option("Column of few values.", "--category", panel=_TABLE, metavar="COL")
+    ] = None,
+    numbers: Annotated[list[str] | None, _option("Column of numbers.", "--number", panel=_TABLE, metavar="COL")] = None,
+    task: Annotated[
+        str | None, _option("auto, classify or regress. Default: auto.", panel=_TABLE, metavar="TASK")
+    ] = None,
+    model: Annotated[str | None, _option("Base model of the data set, such as mlp or change for airquality.")] = None,
+    rows: Annotated[int | None, _option("At most so many events, those after the first quarter.")] = None,
     methods: Annotated[
         str | None, _option("Methods, comma-separated, of " + ", ".join(METHODS) + ".", metavar="NAME,...")
     ] = None,
     seeds: Annotated[int | None, _option("How many seeds (runs) of each method. Default: 1.")] = None,
     edges: Annotated[int | None, _option("Edges of the synthetic store. Default: 24.")] = None,
     events: Annotated[int | None, _option("Events per edge of the synthetic store. Default: 20000.")] = None,
-    batch_size: Annotated[int | None, _option("Events per batch. Default: 50.")] = None,
-    rate: Annotated[float | None, _option("Rate of the model's Adam. Default: 0.005.")] = None,
+    batch_size: Annotated[int | None, _option("Events per batch. Default: what suits the data.")] = None,
+    rate: Annotated[float | None, _option("Rate of the model's Adam. Default: what suits the data.")] = None,
     clock: Annotated[str | None, _option("event-time or batch-index (lock-step). Default: event-time.")] = None,
     executor: Annotated[str | None, _option("stacked, or one-at-a-time for debugging. Default: stacked.")] = None,
     aggregate_every: Annotated[int | None, _option("E: batches per aggregation. Default: 20.", panel=_METHOD)] = None,
@@ -96,7 +118,19 @@ def simulate(
     silent = str(json) == "-"
     console = Console(stderr=silent)
     chosen = {
-        "data": data,
+        "data": "table" if table is not None and data is None else data,
+        "model": model,
+        "rows": rows,
+        "table": {
+            "file": table,
+            "time": time,
+            "edge": edge,
+            "label": label,
+            "ids": ids or None,
+            "categories": categories or None,
+            "numbers": numbers or None,
+            "task": task,
+        },
         "methods": [m.strip() for m in methods.split(",") if m.strip()] if methods is not None else None,
         "seeds": seeds,
         "batch_size": batch_size,
@@ -123,6 +157,10 @@ def simulate(
     overrides = _given(chosen)
     try:
         settings = config.load(config_file, overrides) if config_file else config.build(overrides)
+        _fetched(settings, console)
+        settings = settings.resolved()
+        if settings.table is not None:
+            console.print(f"{settings.table.file}: {settings.table.described()}", highlight=False, markup=False)
         if out is not None:
             writable(out)
         if json is not None and not silent:
@@ -163,6 +201,19 @@ def _given(chosen: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _fetched(settings: config.Settings, console: Console) -> None:
+    """Download the data set's archive, with a bar, if it is not on this machine."""
+    archive = CATALOG[settings.data].archive
+    if archive is None or find(archive) is not None:
+        return
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=console
+    )
+    with bar:
+        line = bar.add_task(f"Downloading {archive.file}", total=None)
+        fetch(archive, lambda done, total: bar.update(line, completed=done, total=total))
+
+
 def _watched(settings: config.Settings, jobs: int, console: Console) -> Results:
     """Run with a live bar: batches done, score so far, time left."""
     bar = Progress(
@@ -178,9 +229,9 @@ def _watched(settings: config.Settings, jobs: int, console: Console) -> Results:
     seen: dict[str, Report] = {}
     lines: dict[str, Any] = {}
     runs = len(settings.methods) * settings.seeds
-    started = time.perf_counter()
+    started = perf_counter()
     with bar:
-        whole = bar.add_task(f"{settings.store.edges} edges, {runs} runs", total=1, score="")
+        whole = bar.add_task(f"{settings.data}, {runs} runs", total=1, score="")
 
         def watch(name: str, report: Report) -> None:
             if not name:  # the whole, before anything has started
@@ -198,7 +249,7 @@ def _watched(settings: config.Settings, jobs: int, console: Console) -> Results:
         bar.update(whole, total=done, completed=done)
     if results.interrupted:
         console.print("[yellow]Interrupted[/]: what was finished is kept.")
-    console.print(f"{time.perf_counter() - started:.1f} s", style="dim")
+    console.print(f"{perf_counter() - started:.1f} s", style="dim")
     return results
 
 

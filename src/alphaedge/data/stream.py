@@ -1,5 +1,6 @@
 """Streams: the time-ordered events of each edge, with declared fields."""
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, final
@@ -31,7 +32,9 @@ class Stream:
 class Dataset:
     """What all edges of an experiment see. Checked when made: bad data does not get further than here.
 
-    ``clusters``, where the data's maker knows them, says which edges are alike: the right peers.
+    ``clusters``, where the data's maker knows them, says which edges are alike: the right peers. ``noise``: edges with
+    a share of their labels flipped, as the definition of the data set wants it; which ones, each run draws. ``names``
+    of the edges, if they have any; ``unit``: about the size of the labels, for models that regress.
     """
 
     name: str
@@ -39,6 +42,9 @@ class Dataset:
     fields: tuple[Field, ...]
     streams: tuple[Stream, ...]
     clusters: tuple[int, ...] | None = None
+    noise: Mapping[int, float] = dataclasses.field(default_factory=dict)
+    names: tuple[str, ...] | None = None
+    unit: float = 1.0
 
     def __post_init__(self) -> None:
         check_choice("task", self.task, ["classify", "regress"])
@@ -52,12 +58,31 @@ class Dataset:
         """The score that this task is judged by."""
         return "AUC" if self.task == "classify" else "1-SMAPE"
 
+    def window(self, rows: int | None) -> "Dataset":
+        """The ``rows`` events, of all edges, that follow the first quarter of the time-ordered events; None: all.
+
+        The first quarter is where settings may have been chosen; a shorter look is taken behind it.
+        """
+        total = sum(len(s) for s in self.streams)
+        if rows is None or rows >= total:
+            return self
+        start = min(total // 4, total - rows)
+        order = torch.cat([s.times for s in self.streams]).argsort(stable=True)
+        inside = torch.zeros(total, dtype=torch.bool)
+        inside[order[start : start + rows]] = True
+        parts = zip(self.streams, torch.split(inside, [len(s) for s in self.streams]), strict=True)
+        return dataclasses.replace(self, streams=tuple(_masked(s, mask) for s, mask in parts))
+
     def label_range(self) -> tuple[float, float]:
         """Smallest and largest label of the whole data set."""
         return (
             min(float(s.labels.min()) for s in self.streams if len(s)),
             max(float(s.labels.max()) for s in self.streams if len(s)),
         )
+
+
+def _masked(stream: Stream, mask: Tensor) -> Stream:
+    return Stream({k: v[mask] for k, v in stream.inputs.items()}, stream.labels[mask], stream.times[mask])
 
 
 def _check(where: str, stream: Stream, fields: tuple[Field, ...], task: Task) -> None:

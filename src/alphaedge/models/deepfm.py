@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from alphaedge.core.fields import Field
 from alphaedge.core.model import IdTable, Model
 from alphaedge.models.mlp import layers
+from alphaedge.models.normalise import RunningNorm
 
 
 @final
@@ -20,10 +21,17 @@ class DeepFM(nn.Module):
 
     A feature's row holds its first-order weight and its embedding side by side. A number is a feature whose row is
     scaled by the value; a set is the mean of its members' rows. All categories share one matrix, looked up at once.
+    normalise: whether numbers pass through a ``RunningNorm`` first.
     """
 
     def __init__(
-        self, fields: Sequence[Field], *, dim: int = 8, hidden: Sequence[int] = (64, 32), spread: float = 0.01
+        self,
+        fields: Sequence[Field],
+        *,
+        dim: int = 8,
+        hidden: Sequence[int] = (64, 32),
+        spread: float = 0.01,
+        normalise: bool = False,
     ) -> None:
         super().__init__()
         self.dim = dim
@@ -39,6 +47,7 @@ class DeepFM(nn.Module):
         self.categories = rows(sum(sizes["category"]))
         self.sets = nn.ParameterList([rows(size) for size in sizes["set"]])
         self.numbers = rows(sum(sizes["number"]))
+        self.norm = RunningNorm(sum(sizes["number"])) if normalise and sizes["number"] else None
         self.first_row = [sum(sizes["category"][:i]) for i in range(len(sizes["category"]))]
         self.bias = nn.Parameter(torch.zeros(1))
         features = len(self.ids) + len(sizes["category"]) + len(self.sets) + sum(sizes["number"])
@@ -61,6 +70,8 @@ class DeepFM(nn.Module):
         if self.at["number"]:
             values = [inputs[i] for i in self.at["number"]]
             whole = values[0] if len(values) == 1 else torch.cat(values, dim=-1)
+            if self.norm is not None:
+                whole = self.norm(whole)
             parts.append(whole.unsqueeze(-1) * self.numbers)
         return torch.cat(parts, dim=-2)
 
@@ -76,7 +87,10 @@ class DeepFM(nn.Module):
         return total
 
 
-def deepfm(fields: Sequence[Field], *, dim: int = 8, hidden: Sequence[int] = (64, 32)) -> Model:
+def deepfm(
+    fields: Sequence[Field], *, dim: int = 8, hidden: Sequence[int] = (64, 32), normalise: bool = False
+) -> Model:
     """A ``DeepFM`` as a ``Model``: every id field's rows are an id table."""
     tables = [IdTable((f.name,), (f"ids.{i}",)) for i, f in enumerate(f for f in fields if f.kind == "id")]
-    return Model(DeepFM(fields, dim=dim, hidden=hidden), fields=[f.name for f in fields], tables=tables, loss="bce")
+    module = DeepFM(fields, dim=dim, hidden=hidden, normalise=normalise)
+    return Model(module, fields=[f.name for f in fields], tables=tables, loss="bce")

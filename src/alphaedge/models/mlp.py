@@ -1,4 +1,4 @@
-"""A multilayer perceptron over the numbers of a batch."""
+"""Multilayer perceptrons over the fields of a batch."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from alphaedge.core.fields import Field
 from alphaedge.core.model import Model
+from alphaedge.models.normalise import RunningNorm
 
 
 def layers(inputs: int, hidden: Sequence[int]) -> nn.Sequential:
@@ -22,30 +23,62 @@ def layers(inputs: int, hidden: Sequence[int]) -> nn.Sequential:
 
 @final
 class MLP(nn.Module):
-    """Numbers and sets side by side through ReLU layers; categories enter as one-hot vectors.
+    """Numbers and sets side by side through ReLU layers; ids and categories enter as one-hot vectors.
+
+    unit: what the layers' output is multiplied by, about the size of the labels.
+    normalise: whether numbers pass through a ``RunningNorm`` first.
+    change: whether the output is added to the first number of the first number field, say the last value measured:
+        the layers then model its change, and start with none.
 
     >>> MLP([Field("x", "number", 3)])(torch.zeros(2, 3)).shape
     torch.Size([2])
     """
 
-    def __init__(self, fields: Sequence[Field], hidden: Sequence[int] = (64, 32)) -> None:
+    def __init__(
+        self,
+        fields: Sequence[Field],
+        hidden: Sequence[int] = (64, 32),
+        *,
+        unit: float = 1.0,
+        normalise: bool = False,
+        change: bool = False,
+    ) -> None:
         super().__init__()
+        self.unit = unit
         self.kinds = tuple((f.kind, f.size) for f in fields)
+        numbers = [i for i, f in enumerate(fields) if f.kind == "number"]
+        self.norms = nn.ModuleDict({str(i): RunningNorm(fields[i].size) for i in numbers if normalise})
+        self.last = numbers[0] if change else None
         self.layers = layers(sum(f.size for f in fields), hidden)
+        if change:
+            output = self.layers[-1]
+            assert isinstance(output, nn.Linear)
+            nn.init.zeros_(output.weight)
+            nn.init.zeros_(output.bias)
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """One output per example, [B]."""
         dtype = next(self.parameters()).dtype
-        parts = [
-            # one_hot does not go through vmap
-            (x.unsqueeze(-1) == torch.arange(size)).to(dtype) if kind in ("id", "category") else x
-            for (kind, size), x in zip(self.kinds, inputs, strict=True)
-        ]
+        parts = []
+        for i, ((kind, size), x) in enumerate(zip(self.kinds, inputs, strict=True)):
+            if kind in ("id", "category"):
+                parts.append((x.unsqueeze(-1) == torch.arange(size)).to(dtype))  # one_hot does not go through vmap
+            else:
+                parts.append(self.norms[str(i)](x) if str(i) in self.norms else x)
         whole = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
-        out: Tensor = self.layers(whole)
-        return out.squeeze(-1)
+        out: Tensor = self.layers(whole).squeeze(-1) * self.unit
+        return out if self.last is None else inputs[self.last][..., 0] + out
 
 
-def mlp(fields: Sequence[Field], *, hidden: Sequence[int] = (64, 32), loss: str = "mse") -> Model:
+def mlp(
+    fields: Sequence[Field],
+    *,
+    hidden: Sequence[int] = (64, 32),
+    loss: str = "mse",
+    unit: float = 1.0,
+    normalise: bool = False,
+    change: bool = False,
+) -> Model:
     """An ``MLP`` as a ``Model``, without id tables."""
-    return Model(MLP(fields, hidden), fields=[f.name for f in fields], loss=loss)
+    module = MLP(fields, hidden, unit=unit, normalise=normalise, change=change)
+    return Model(module, fields=[f.name for f in fields], loss=loss)

@@ -33,7 +33,8 @@ class Inputs:
         count = [len(s) // size for s in data.streams]
         for edge, batches in enumerate(count):
             if not batches:
-                raise InvalidValue(f"edge {edge}: events", len(data.streams[edge]), f"at least one batch of {size}")
+                name = f"edge {data.names[edge] if data.names else edge}: events"
+                raise InvalidValue(name, len(data.streams[edge]), f"at least one batch of {size}")
         names = {f.name: f for f in data.fields}
         for name in model.fields:
             if name not in names:
@@ -75,8 +76,10 @@ class Labels:
         scored, taught = [], []
         for edge, stream in enumerate(data.streams):
             labels = stream.labels[: inputs.count[edge] * size].to(dtype)
-            if conditions.label_noise and edge in conditions.noisy_edges:
-                flips = torch.from_numpy(conditions.draw_noise(edge, len(labels), seed))
+            noise = conditions.label_noise if edge in conditions.noisy_edges else 0.0
+            noise = noise or data.noise.get(edge, 0.0)
+            if noise:
+                flips = torch.from_numpy(conditions.draw_noise(edge, len(labels), noise, seed))
                 labels = torch.where(flips, low + high - labels, labels)
             scored.append(labels.view(-1, size))
             taught.append((low + high - labels if edge in hostile else labels).view(-1, size))

@@ -70,9 +70,9 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         count = int(self.adversaries * edges + 0.5)
         return sorted(_rng(seed, 1).permutation(edges)[:count].tolist())
 
-    def draw_noise(self, edge: int, events: int, seed: int) -> np.ndarray:
+    def draw_noise(self, edge: int, events: int, share: float, seed: int) -> np.ndarray:
         """Which labels of a noisy edge are flipped, [events]."""
-        flips: np.ndarray = _rng(seed, 2, edge).random(events) < self.label_noise
+        flips: np.ndarray = _rng(seed, 2, edge).random(events) < share
         return flips
 
     def draw_outages(self, edge: int, periods: int, seed: int) -> np.ndarray:

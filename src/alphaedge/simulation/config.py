@@ -4,7 +4,7 @@ import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 import tomli_w
@@ -15,11 +15,11 @@ from alphaedge.core.methods import METHODS, Method, method
 from alphaedge.core.optimizer import RowRule
 from alphaedge.core.selection import Fixed, Greedy, Random
 from alphaedge.data.synthetic import Store
+from alphaedge.data.table import Table, guess
 from alphaedge.errors import InvalidValue, check_choice, check_number
 from alphaedge.simulation.batches import Clock
+from alphaedge.simulation.catalog import CATALOG, Base
 from alphaedge.simulation.conditions import Conditions
-
-DATA: Final = ("synthetic",)
 
 R = TypeVar("R", Method, Learned, Greedy, Random, Fixed)
 
@@ -76,8 +76,11 @@ class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One simulation: data, methods, seeds, and the world they meet.
 
+    data: a name of the catalog. model: one of its base models; None is its first.
+    rows: at most so many events, those after the first quarter (Dataset.window); None is all.
     seeds: how many runs of each method; run s uses seed s for the model's start, the data and all that is drawn.
-    rate: rate of the model's Adam. rows: ``"lazy"`` or ``"dense"`` Adam for id rows (core.optimizer).
+    batch_size, rate: events per batch, rate of the model's Adam; None is what suits the data and the model.
+    id_rows: ``"lazy"`` or ``"dense"`` Adam for id rows (core.optimizer).
     clock: ``"event-time"`` or ``"batch-index"`` (simulation.timeline).
     initial: whether all edges start from one ``"shared"`` model or from ``"different"`` ones.
     executor: ``"stacked"`` steps all edges in one call; ``"one-at-a-time"`` is slow, for debugging, and agrees.
@@ -93,20 +96,27 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         "noagg",
         "alphaedge-paper",
     )
+    model: str | None = None
+    rows: int | None = None
     seeds: int = 1
-    batch_size: int = 50
-    rate: float = 0.005
+    batch_size: int | None = None
+    rate: float | None = None
     local_steps: int = 1
-    rows: RowRule = "lazy"
+    id_rows: RowRule = "lazy"
     clock: Clock = "event-time"
     initial: Literal["shared", "different"] = "shared"
     executor: Literal["stacked", "one-at-a-time"] = "stacked"
     store: Store = Store()
+    table: Table | None = None
     method: MethodSettings = MethodSettings()
     conditions: Conditions = Conditions()
 
     def __post_init__(self) -> None:
-        check_choice("data", self.data, DATA)
+        check_choice("data", self.data, CATALOG)
+        if self.model is not None:
+            check_choice("model", self.model, CATALOG[self.data].models)
+        if (self.data == "table") != (self.table is not None):
+            raise InvalidValue("table", self.table, "a file and its columns with data = table, and only then")
         if not self.methods:
             raise InvalidValue("methods", [], "at least one of " + ", ".join(METHODS))
         for name in self.methods:
@@ -114,15 +124,40 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if len(set(self.methods)) < len(self.methods):
             raise InvalidValue("methods", list(self.methods), "each method once")
         check_number("seeds", self.seeds, low=1, whole=True)
-        check_number("batch_size", self.batch_size, low=1, whole=True)
-        check_number("rate", self.rate, above=0)
+        for name in ("rows", "batch_size"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), low=1, whole=True)
+        if self.rate is not None:
+            check_number("rate", self.rate, above=0)
         check_number("local_steps", self.local_steps, low=1, whole=True)
-        check_choice("rows", self.rows, get_args(RowRule))
+        check_choice("id_rows", self.id_rows, get_args(RowRule))
         check_choice("clock", self.clock, get_args(Clock))
         check_choice("initial", self.initial, ["shared", "different"])
         check_choice("executor", self.executor, ["stacked", "one-at-a-time"])
         for name in self.methods:
             self.method.apply(name)
+
+    @property
+    def base(self) -> Base:
+        """The base model of the data set."""
+        models = CATALOG[self.data].models
+        return models[self.model or next(iter(models))]
+
+    @property
+    def size(self) -> int:
+        """Events per batch."""
+        return self.batch_size or CATALOG[self.data].batch_size
+
+    @property
+    def model_rate(self) -> float:
+        """The rate of the model's Adam."""
+        return self.rate or self.base.rate
+
+    def resolved(self) -> "Settings":
+        """The settings with what suits the data in the place of every None, and a table's columns guessed."""
+        model = self.model or next(iter(CATALOG[self.data].models))
+        table = guess(self.table) if self.table else None
+        return msgspec.structs.replace(self, model=model, batch_size=self.size, rate=self.model_rate, table=table)
 
     def toml(self) -> str:
         """The settings as a configuration file that gives this simulation again."""

@@ -16,13 +16,12 @@ from alphaedge.simulation.results import Outcome
 from alphaedge.simulation.task import Bench, Task, Watch, run_task
 
 
-def run_tasks(tasks: list[Task], jobs: int, watch: Watch) -> Iterator[tuple[list[Outcome], list[str]]]:
-    """The outcomes of tasks, with what the user should know, as they finish."""
-    yield from (_here(tasks, watch) if jobs == 1 else _spread(tasks, jobs, watch))
+def run_tasks(tasks: list[Task], jobs: int, watch: Watch, bench: Bench) -> Iterator[tuple[list[Outcome], list[str]]]:
+    """The outcomes of tasks, with what the user should know, as they finish; ``bench`` is of this process."""
+    yield from (_here(tasks, watch, bench) if jobs == 1 else _spread(tasks, jobs, watch))
 
 
-def _here(tasks: list[Task], watch: Watch) -> Iterator[tuple[list[Outcome], list[str]]]:
-    bench = Bench()
+def _here(tasks: list[Task], watch: Watch, bench: Bench) -> Iterator[tuple[list[Outcome], list[str]]]:
     for task in tasks:
         yield run_task(task, bench, partial(_tell, watch, task))
 

@@ -12,7 +12,7 @@ from alphaedge.simulation.config import Settings
 from alphaedge.simulation.processes import run_tasks
 from alphaedge.simulation.record import Progress
 from alphaedge.simulation.results import Results
-from alphaedge.simulation.task import ModelFactory, Task, Watch, check, make_data
+from alphaedge.simulation.task import Bench, ModelFactory, Task, Watch, check
 
 # Stacking seeds widens the groups that aggregate at once; beyond this many edges there is nothing left to gain.
 STACKED_EDGES: Final = 128
@@ -51,9 +51,16 @@ def simulate(
     if methods is not None and not own:
         changes["methods"] = tuple(methods)
     settings = _changed(settings or Settings(), changes)
+    if data is None:
+        settings = settings.resolved()
     check_number("jobs", jobs, low=1, whole=True)
     chosen = own or {name: settings.method.apply(name) for name in settings.methods}
-    edges = len(data.streams) if data is not None else settings.store.edges
+    if data is None and settings.data == "synthetic" and settings.size > settings.store.least_events():
+        allowed = f"at most {settings.store.least_events()}, the fewest events that a region of this store can have"
+        raise InvalidValue("batch_size", settings.size, allowed)
+    bench = Bench()
+    first_data = data if data is not None else bench.data(settings, 0)
+    edges = len(first_data.streams)
     settings.conditions.check_edges(edges)
     messages = []
     for name, method in chosen.items():
@@ -66,18 +73,14 @@ def simulate(
         for name, method in chosen.items()
         for first in range(0, settings.seeds, stack)
     ]
-    if data is None and settings.batch_size > settings.store.least_events():
-        allowed = f"at most {settings.store.least_events()}, the fewest events that a region of this store can have"
-        raise InvalidValue("batch_size", settings.batch_size, allowed)
-    first_data = data if data is not None else make_data(settings, 0)
     check(tasks[0], first_data)
-    batches = sum(len(s) // settings.batch_size for s in first_data.streams)
+    batches = sum(len(s) // settings.size for s in first_data.streams)
     watch("", Progress(0, batches * len(chosen) * settings.seeds))
     objects = {"data": data, "model": model, "methods": own or None}
     given = [name for name, found in objects.items() if found is not None]
     results = Results(settings, list(chosen), first_data, messages, given)
     try:
-        for outcomes, notes in run_tasks(tasks, min(jobs, len(tasks)), watch):
+        for outcomes, notes in run_tasks(tasks, min(jobs, len(tasks)), watch, bench):
             results.add(outcomes, notes)
     except KeyboardInterrupt:
         results.interrupted = True

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import msgspec
@@ -16,11 +17,13 @@ from alphaedge.core.online import Online, predict
 from alphaedge.core.optimizer import Adam
 from alphaedge.data.stream import Dataset
 from alphaedge.data.synthetic import synthetic
+from alphaedge.data.table import load as load_table
 from alphaedge.errors import ModelError
 from alphaedge.metrics import SCORES
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp
 from alphaedge.simulation.batches import Batches, Inputs, Labels
+from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.engine import BLOCK, Engine
 from alphaedge.simulation.record import Progress, Record
@@ -44,10 +47,22 @@ class Task:
     data: Dataset | None
     model: ModelFactory | None
 
+    def factory(self, data: Dataset) -> ModelFactory | None:
+        """What makes the model: the user, or the catalog for its own data; None is the default for any data."""
+        if self.model is not None or self.data is not None:
+            return self.model
+        return partial(self.settings.base.make, data)
+
 
 def make_data(settings: Settings, seed: int) -> Dataset:
-    """The data set that the settings name, for one seed."""
-    return synthetic(msgspec.structs.replace(settings.store, seed=settings.store.seed + seed))
+    """The data set that the settings name; the synthetic store is drawn anew for each seed."""
+    if settings.data == "synthetic":
+        return synthetic(msgspec.structs.replace(settings.store, seed=settings.store.seed + seed)).window(settings.rows)
+    if settings.table is not None:
+        return load_table(settings.table).window(settings.rows)
+    load = CATALOG[settings.data].load
+    assert load is not None
+    return load().window(settings.rows)
 
 
 def make_model(data: Dataset, factory: ModelFactory | None, seed: int) -> Model:
@@ -56,22 +71,20 @@ def make_model(data: Dataset, factory: ModelFactory | None, seed: int) -> Model:
         torch.manual_seed(seed)
         if factory is not None:
             return factory()
-        if data.task == "classify":
-            return deepfm(data.fields)
-        return mlp(data.fields, loss="mse")
+        return deepfm(data.fields) if data.task == "classify" else mlp(data.fields, loss="mse")
 
 
 def check(task: Task, data: Dataset) -> None:
     """Refuse, before any work starts, what the first batch would trip over."""
-    model = make_model(data, task.model, 0)
-    inputs = Inputs.cut(data, model, task.settings.batch_size)
-    labels = Labels.draw(data, inputs, task.settings.batch_size, task.settings.conditions, 0, model.dtype)
+    model = make_model(data, task.factory(data), 0)
+    inputs = Inputs.cut(data, model, task.settings.size)
+    labels = Labels.draw(data, inputs, task.settings.size, task.settings.conditions, 0, model.dtype)
     fleet = Fleet.start([model], [0])
     batch = Batches([inputs], [labels]).get(torch.tensor([0]), torch.tensor([0]))
     found = predict(fleet, batch, core_gradients.OneAtATime(model))
     if not model.tables:
         return
-    raw = [data.streams[0].inputs[f][: task.settings.batch_size] for f in model.fields]
+    raw = [data.streams[0].inputs[f][: task.settings.size] for f in model.fields]
     with torch.no_grad():
         model.module.eval()
         plain = model.module(*(x.to(model.dtype) if x.is_floating_point() else x for x in raw)).reshape(-1)
@@ -85,16 +98,26 @@ def check(task: Task, data: Dataset) -> None:
 
 @final
 class Bench:
-    """What one process keeps from task to task: recorded gradient calls, which fit every start of one model."""
+    """What one process keeps from task to task: the data, and recorded gradient calls, which fit every start."""
 
     def __init__(self) -> None:
         self._made: dict[Any, tuple[core_gradients.Gradients, bool, list[str]]] = {}
+        self._loaded: dict[bytes, Dataset] = {}
+
+    def data(self, settings: Settings, seed: int) -> Dataset:
+        """The data set that the settings name; the last one loaded is kept, as the next task often needs it."""
+        store = seed if settings.data == "synthetic" else 0
+        key = msgspec.json.encode((settings.data, settings.rows, settings.table, settings.store, store))
+        if key not in self._loaded:
+            self._loaded = {key: make_data(settings, seed)}
+        return self._loaded[key]
 
     def backend(
         self, task: Task, model: Model, fleet: Fleet, batches: Batches, data: Dataset
     ) -> tuple[core_gradients.Gradients, bool, list[str]]:
         """How to compute gradients, whether outputs are the same in training mode, and what the user should know."""
-        key = (task.model, data.fields, data.task, task.settings.batch_size, task.settings.executor)
+        named = (task.settings.data, task.settings.model) if task.data is None else None
+        key = (task.model, named, data.fields, data.task, task.settings.size, task.settings.executor)
         if key not in self._made:
             self._made[key] = _backend(model, fleet, batches, task.settings.executor)
         return self._made[key]
@@ -112,16 +135,16 @@ def run_task(
 
 def _run(task: Task, bench: Bench, watch: Watch) -> tuple[list[Outcome], list[str]]:
     settings, seeds = task.settings, task.seeds
-    data = [task.data if task.data is not None else make_data(settings, s) for s in seeds]
+    data = [task.data if task.data is not None else bench.data(settings, s) for s in seeds]
     starts = 1 if settings.initial == "shared" else len(data[0].streams)
     models = [
-        make_model(d, task.model, s * starts + i) for d, s in zip(data, seeds, strict=True) for i in range(starts)
+        make_model(d, task.factory(d), s * starts + i) for d, s in zip(data, seeds, strict=True) for i in range(starts)
     ]
     model, edges = models[0], len(data[0].streams)
     cut: dict[int, Inputs] = {}
-    inputs = [cut.setdefault(id(d), Inputs.cut(d, model, settings.batch_size)) for d in data]
+    inputs = [cut.setdefault(id(d), Inputs.cut(d, model, settings.size)) for d in data]
     labels = [
-        Labels.draw(d, i, settings.batch_size, settings.conditions, s, model.dtype)
+        Labels.draw(d, i, settings.size, settings.conditions, s, model.dtype)
         for d, i, s in zip(data, inputs, seeds, strict=True)
     ]
     batches = Batches(inputs, labels)
@@ -136,9 +159,9 @@ def _run(task: Task, bench: Bench, watch: Watch) -> tuple[list[Outcome], list[st
         fleet=fleet,
         gradients=gradients,
         conditions=settings.conditions,
-        record=Record(len(fleet), len(batches.scored), settings.batch_size, SCORES[data[0].metric]),
+        record=Record(len(fleet), len(batches.scored), settings.size, SCORES[data[0].metric]),
     )
-    online = Online(Adam(settings.rate, rows=settings.rows), settings.local_steps)
+    online = Online(Adam(settings.model_rate, rows=settings.id_rows), settings.local_steps)
     block = BLOCK if settings.executor == "stacked" else 1
     engine = Engine(world, online, same_pass=same_pass, block=block)
     began = time.perf_counter()

@@ -1,0 +1,79 @@
+"""The data sets that go by a name, each with its batch size and the base models that fit it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, final
+
+from alphaedge.core.model import Model
+from alphaedge.data import airquality, completejourney, movielens, tafeng
+from alphaedge.data.archive import Archive
+from alphaedge.data.stream import Dataset
+from alphaedge.models.deepfm import deepfm
+from alphaedge.models.mlp import mlp
+
+
+@final
+@dataclass(frozen=True)
+class Base:
+    """A base model: how to make it for a data set, and the rate of its Adam."""
+
+    make: Callable[[Dataset], Model]
+    rate: float
+
+
+@final
+@dataclass(frozen=True)
+class Source:
+    """A data set by its name. The first of ``models`` is the default; ``archive`` is where the data come from."""
+
+    what: str
+    batch_size: int
+    models: Mapping[str, Base]
+    load: Callable[[], Dataset] | None = None
+    archive: Archive | None = None
+
+
+def _deepfm(data: Dataset, *, normalise: bool) -> Model:
+    return deepfm(data.fields, normalise=normalise)
+
+
+def _mlp(data: Dataset, *, change: bool = False) -> Model:
+    unit = 1.0 if change else data.unit
+    return mlp(data.fields, loss="mse" if data.task == "regress" else "bce", unit=unit, normalise=True, change=change)
+
+
+def _either(data: Dataset) -> Model:
+    return _deepfm(data, normalise=True) if data.task == "classify" else _mlp(data)
+
+
+def _clicks(rate: float) -> dict[str, Base]:
+    return {"deepfm": Base(partial(_deepfm, normalise=True), rate)}
+
+
+CATALOG: Final[Mapping[str, Source]] = {
+    "synthetic": Source("a store in regions, made up", 50, {"deepfm": Base(partial(_deepfm, normalise=False), 0.005)}),
+    "movielens": Source("MovieLens-1M, 10 edges", 50, _clicks(0.01), movielens.load, movielens.ARCHIVE),
+    "airquality": Source(
+        "air in Beijing, 35 edges",
+        50,
+        {"mlp": Base(_mlp, 0.01), "change": Base(partial(_mlp, change=True), 0.003)},
+        airquality.load,
+        airquality.ARCHIVE,
+    ),
+    "completejourney": Source(
+        "promotions in 4 regions", 500, _clicks(0.01), completejourney.load, completejourney.ARCHIVE
+    ),
+    "completejourney-stores": Source(
+        "promotions in 112 stores",
+        50,
+        _clicks(0.01),
+        partial(completejourney.load, by_store=True),
+        completejourney.ARCHIVE,
+    ),
+    "tafeng": Source("a grocery store, 4 regions", 500, _clicks(0.01), tafeng.load, tafeng.ARCHIVE),
+    "tafeng-areas": Source(
+        "a grocery store, 8 areas", 500, _clicks(0.01), partial(tafeng.load, by_area=True), tafeng.ARCHIVE
+    ),
+    "table": Source("a table of your own", 50, {"auto": Base(_either, 0.01)}),
+}

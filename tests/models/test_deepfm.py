@@ -1,6 +1,9 @@
 """DeepFM is its formula, with every id field's rows in an id table."""
 
+import sys
 from itertools import combinations
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -117,3 +120,81 @@ def test_it_learns_who_likes_what() -> None:
     for _ in range(400):
         learn(fleet, batch, engine, Online(Adam(rate=0.03)))
     assert ((predict(fleet, batch, engine) > 0) == (labels > 0.5)).all()
+
+
+def _deepctr(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+    """deepctr-torch's models and inputs. When imported it asks the internet for its newest version; here it cannot."""
+    monkeypatch.setitem(sys.modules, "requests", ModuleType("requests"))
+    from deepctr_torch import inputs, models
+
+    return models, inputs
+
+
+def _sequence(members: Tensor, most: int) -> Tensor:
+    """Sets as deepctr reads them: the members' places from 1 on, filled up with 0, which stands for nothing."""
+    rows = [[i + 1 for i, there in enumerate(row) if there] for row in members.tolist()]
+    return torch.tensor([row + [0] * (most - len(row)) for row in rows])
+
+
+def test_the_output_is_that_of_deepctr_with_the_same_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers are whole here. deepctr's dense features skip its factorisation machine, while here a number is a
+    feature whose row is scaled by its value; deepctr has that too, as a sequence that says one token x times, summed.
+    """
+    models, columns = _deepctr(monkeypatch)
+    dim, most = 3, 3
+    module = DeepFM(FIELDS, dim=dim, hidden=(6, 5), spread=0.7)
+    torch.nn.init.normal_(module.bias)
+    batch = _inputs(50)
+    batch[2][0] = 0  # a set without members
+    batch[3] = torch.randint(0, most + 1, (50, 2)).float()
+    user, day, tags, x, item, hour = batch
+    # In the order of our features, which is that of deepctr too: plain ones first, then sequences.
+    plain = {"user": user, "item": item, "day": day, "hour": hour}
+    rows = {
+        "user": module.ids[0],
+        "item": module.ids[1],
+        "day": module.categories[:3],
+        "hour": module.categories[3:],
+    }
+    nothing = torch.zeros(1, 1 + dim)
+    rows["tags"] = torch.cat([nothing, module.sets[0]])
+    sequences = {"tags": (_sequence(tags, 4), "mean")}
+    for i in range(2):
+        rows[f"x{i}"] = torch.cat([nothing, module.numbers[i : i + 1]])
+        said = (torch.arange(most) < x[:, i : i + 1]).long()
+        sequences[f"x{i}"] = (said, "sum")
+    features = [columns.SparseFeat(name, len(rows[name]), dim) for name in plain]
+    features += [
+        columns.VarLenSparseFeat(columns.SparseFeat(name, len(rows[name]), dim), values.shape[1], combiner)
+        for name, (values, combiner) in sequences.items()
+    ]
+    # A regression outputs what a classification passes through a sigmoid: the logit.
+    reference = models.DeepFM(features, features, dnn_hidden_units=(6, 5), task="regression")
+    ours = [m for m in module.deep if isinstance(m, torch.nn.Linear)]
+    with torch.no_grad():
+        for name, values in rows.items():
+            reference.linear_model.embedding_dict[name].weight.copy_(values[:, :1])
+            reference.embedding_dict[name].weight.copy_(values[:, 1:])
+        for theirs, layer in zip(reference.dnn.linears, ours[:-1], strict=True):
+            theirs.load_state_dict(layer.state_dict())
+        reference.dnn_linear.weight.copy_(ours[-1].weight)
+        reference.out.bias.copy_(module.bias + ours[-1].bias)  # its last layer has none of its own
+        whole = torch.cat([*(v.unsqueeze(1) for v in plain.values()), *(v for v, _ in sequences.values())], 1)
+        expected = reference.eval()(whole.float()).squeeze(1)
+        found = module(*batch)
+    assert found.std() > 0.5, "there is something to compare"
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_numbers_pass_through_a_running_norm_if_asked() -> None:
+    module = DeepFM(FIELDS, dim=3, hidden=(6,), spread=0.7, normalise=True)
+    plain = DeepFM(FIELDS, dim=3, hidden=(6,))
+    plain.load_state_dict({k: v for k, v in module.state_dict().items() if not k.startswith("norm")})
+    first, second = _inputs(40), _inputs(40)
+    zeros = [*first]
+    zeros[3] = torch.zeros(40, 2)
+    torch.testing.assert_close(module(*first), plain(*zeros))
+    normal = [*second]
+    normal[3] = (second[3] - first[3].mean(0)) / first[3].std(0, correction=0)
+    torch.testing.assert_close(module(*second), plain(*normal), rtol=1e-4, atol=1e-4)
+    assert DeepFM(FIELDS[:2], normalise=True).norm is None, "without numbers there is nothing to normalise"

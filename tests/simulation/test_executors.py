@@ -87,11 +87,11 @@ def test_they_agree_on_mixed_running_statistics() -> None:
 @pytest.mark.parametrize("conditions", [Conditions(), ROUGH, CHURN], ids=["calm", "rough", "churn"])
 @pytest.mark.parametrize("id_rows", ["lazy", "dense"])
 @pytest.mark.parametrize("clock", ["event-time", "batch-index"])
-def test_all_methods_agree_on_deepfm_whatever_happens(clock: str, rows: str, conditions: Conditions) -> None:
+def test_all_methods_agree_on_deepfm_whatever_happens(clock: str, id_rows: str, conditions: Conditions) -> None:
     # An edge that joins late or leaves early takes fewer steps.
     steps = 100 if conditions is CHURN else 200
     model = partial(exact, partial(deepfm, SHOP.fields))
-    found = both(data=SHOP, model=model, id_rows=rows, clock=clock, conditions=conditions)
+    found = both(data=SHOP, model=model, id_rows=id_rows, clock=clock, conditions=conditions)
     assert_they_agree(*found, steps=steps, **EXACT)
 
 

@@ -2,7 +2,7 @@
 
 import typer
 
-from alphaedge.cli.simulate import EXAMPLES, simulate
+from alphaedge.cli import reproduce, simulate
 
 app = typer.Typer(
     name="alphaedge",
@@ -11,7 +11,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_show_locals=False,
 )
-app.command(epilog=EXAMPLES)(simulate)
+app.command(epilog=simulate.EXAMPLES)(simulate.simulate)
+app.command(epilog=reproduce.EXAMPLES)(reproduce.reproduce)
 
 
 @app.callback()

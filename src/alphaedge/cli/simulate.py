@@ -11,11 +11,11 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from alphaedge.cli.download import fetched
 from alphaedge.core.methods import METHODS
-from alphaedge.data.archive import fetch, find
 from alphaedge.errors import AlphaEdgeError, InvalidValue
 from alphaedge.simulation import config
 from alphaedge.simulation.catalog import CATALOG
@@ -157,7 +157,7 @@ def simulate(
     overrides = _given(chosen)
     try:
         settings = config.load(config_file, overrides) if config_file else config.build(overrides)
-        _fetched(settings, console)
+        fetched(settings.data, console)
         settings = settings.resolved()
         if settings.table is not None:
             console.print(f"{settings.table.file}: {settings.table.described()}", highlight=False, markup=False)
@@ -199,19 +199,6 @@ def _given(chosen: dict[str, Any]) -> dict[str, Any]:
         if inner is not None and inner != {}:
             found[key] = inner
     return found
-
-
-def _fetched(settings: config.Settings, console: Console) -> None:
-    """Download the data set's archive, with a bar, if it is not on this machine."""
-    archive = CATALOG[settings.data].archive
-    if archive is None or find(archive) is not None:
-        return
-    bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=console
-    )
-    with bar:
-        line = bar.add_task(f"Downloading {archive.file}", total=None)
-        fetch(archive, lambda done, total: bar.update(line, completed=done, total=total))
 
 
 def _watched(settings: config.Settings, jobs: int, console: Console) -> Results:

@@ -36,6 +36,12 @@ def _squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
     return F.mse_loss(outputs, labels)
 
 
+def _relative_error(outputs: Tensor, labels: Tensor) -> Tensor:
+    # What 1-SMAPE is scored by. The size is detached: a larger prediction is no way to a smaller error.
+    size = (outputs.detach().abs() + labels.abs()).clamp(min=1e-6)
+    return ((outputs - labels).abs() / size).mean()
+
+
 def _cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
     # binary_cross_entropy_with_logits in fewer operations: -y log s(x) - (1 - y) log s(-x) = softplus(x) - y x
     return (F.softplus(outputs) - labels * outputs).mean()
@@ -44,6 +50,7 @@ def _cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
 LOSSES: Final[Mapping[str, Loss]] = {
     "bce": Loss(_cross_entropy, torch.sigmoid),
     "mse": Loss(_squared_error, lambda outputs: outputs),
+    "smape": Loss(_relative_error, lambda outputs: outputs),
 }
 
 

@@ -27,8 +27,9 @@ class MLP(nn.Module):
 
     unit: what the layers' output is multiplied by, about the size of the labels.
     normalise: whether numbers pass through a ``RunningNorm`` first.
-    change: whether the output is added to the first number of the first number field, say the last value measured:
-        the layers then model its change, and start with none.
+    change: model the change of what was measured last. The first number field is then the history of the predicted
+        quantity and others, none below 0, the newest value of that quantity first; it enters in logarithms, and the
+        output is the newest value times exp(layers), which starts as that value.
 
     >>> MLP([Field("x", "number", 3)])(torch.zeros(2, 3)).shape
     torch.Size([2])
@@ -60,14 +61,18 @@ class MLP(nn.Module):
         """One output per example, [B]."""
         dtype = next(self.parameters()).dtype
         parts = []
-        for i, ((kind, size), x) in enumerate(zip(self.kinds, inputs, strict=True)):
+        for i, ((kind, size), given) in enumerate(zip(self.kinds, inputs, strict=True)):
+            x = given.clamp(min=0).log1p() if i == self.last else given
             if kind in ("id", "category"):
                 parts.append((x.unsqueeze(-1) == torch.arange(size)).to(dtype))  # one_hot does not go through vmap
             else:
                 parts.append(self.norms[str(i)](x) if str(i) in self.norms else x)
         whole = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
         out: Tensor = self.layers(whole).squeeze(-1) * self.unit
-        return out if self.last is None else inputs[self.last][..., 0] + out
+        if self.last is None:
+            return out
+        # Within a factor of seven, so that one wild output stays a number.
+        return inputs[self.last][..., 0] * torch.exp(out.clamp(-2, 2))
 
 
 def mlp(

@@ -155,6 +155,47 @@ def who_fetches_from_whom(
     return figure
 
 
+def sweep(
+    axes: Axes, lines: Mapping[str, Sequence[tuple[float, float, float]]], *, title: str, x: str, y: str, log: bool
+) -> None:
+    """Draw one line a method through (value, score, half of its 95% interval) on given axes."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color=FAINT, linewidth=0.6)
+    axes.set_axisbelow(True)
+    for method in in_order(lines):
+        at = np.array(lines[method], dtype=float).reshape(-1, 3)
+        style = look(method)
+        axes.plot(at[:, 0], at[:, 1], linestyle=style.line, linewidth=1.6, markersize=5, **style.marks())
+        axes.fill_between(
+            at[:, 0], at[:, 1] - at[:, 2], at[:, 1] + at[:, 2], color=style.colour, alpha=0.12, linewidth=0
+        )
+    values = sorted({point[0] for line in lines.values() for point in line})
+    if log:
+        axes.set_xscale("log")
+    axes.set_xticks(values, [f"{v:g}" for v in values])
+    axes.minorticks_off()
+    axes.set_title(title, fontsize=10)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+
+
+def panels(count: int, label: str) -> tuple[Figure, list[Axes]]:
+    """A figure with that many charts, two in a row; fill them, then call ``legend``."""
+    rows = -(-count // 2)
+    figure = _figure((10, 3.4 * rows), label)
+    grid = figure.subplots(rows, 2 if count > 1 else 1, squeeze=False)
+    charts = list(grid.flatten())
+    for unused in charts[count:]:
+        unused.set_visible(False)
+    return figure, charts[:count]
+
+
+def legend(figure: Figure, axes: Sequence[Axes]) -> None:
+    """One legend for all charts of a figure."""
+    handles = {str(h.get_label()): h for each in axes for h in each.get_lines()}
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, frameon=False)
+
+
 def score_per_edge(summary: Mapping[str, Any]) -> Figure:
     """One dot per edge and method, edges from low to high scores (within their cluster)."""
     methods = in_order(summary["methods"])
@@ -181,8 +222,9 @@ def score_per_edge(summary: Mapping[str, Any]) -> Figure:
 
 
 def save(figure: Figure, path: str | Path | BinaryIO) -> None:
-    """Write a figure as a PNG file."""
-    figure.savefig(path, format="png", dpi=160, bbox_inches="tight", facecolor="white")
+    """Write a figure as a PNG file, or as SVG if the path says so."""
+    kind = "svg" if isinstance(path, str | Path) and Path(path).suffix == ".svg" else "png"
+    figure.savefig(path, format=kind, dpi=160, bbox_inches="tight", facecolor="white")
 
 
 def _figure(size: tuple[float, float], label: str, title: str = "") -> Figure:

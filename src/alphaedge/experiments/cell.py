@@ -1,0 +1,124 @@
+"""A cell: one method on one data set in one variation, over all runs. What it found is kept in a file."""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Literal, final
+
+import msgspec
+
+from alphaedge.core.methods import METHODS
+from alphaedge.simulation.catalog import CATALOG
+from alphaedge.simulation.conditions import Conditions
+from alphaedge.simulation.config import MethodSettings, Settings
+from alphaedge.simulation.results import Outcome
+
+BINS = 25  # of a curve over time
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """One method on one data set in one variation. ``factor`` multiplies the data set's batch size."""
+
+    data: str
+    method: str
+    model: str | None = None
+    rows: int | None = None
+    runs: int = 5
+    delay: int = 0
+    staleness: int = 0
+    drop: float = 0.0
+    adversaries: float = 0.0
+    every: int = 20
+    factor: float = 1.0
+    initial: Literal["shared", "different"] = "shared"
+
+    def settings(self) -> Settings:
+        """The simulation that fills the cell."""
+        size = max(1, round(CATALOG[self.data].batch_size * self.factor))
+        return Settings(
+            data=self.data,
+            model=self.model,
+            methods=(self.method if self.method in METHODS else "noagg",),
+            rows=self.rows,
+            seeds=self.runs,
+            batch_size=size,
+            initial=self.initial,
+            method=MethodSettings(aggregate_every=self.every),
+            conditions=Conditions(
+                delay=self.delay, staleness=self.staleness, drop=self.drop, adversaries=self.adversaries
+            ),
+        ).resolved()
+
+    def key(self) -> str:
+        """A name for the cell's file: the same for the same settings, another when a default has changed."""
+        method = repr(self.settings().method.apply(self.method)) if self.method in METHODS else self.method
+        text = f"{self.settings().toml()}\n{self.method}\n{method}"
+        return f"{self.data}-{self.method}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cell found, a list over runs each; ``curves``: per edge, the score in each stretch of its stream."""
+
+    per_seed: list[float | None]
+    per_edge: list[list[float | None]]
+    curves: list[list[float | None]]
+    bytes: tuple[int, int, int] = (0, 0, 0)  # whole models, common rows, changed rows
+    mixes: int = 0
+    seconds: float = 0.0
+    notes: list[str] = []
+
+    @classmethod
+    def of(cls, outcomes: list[Outcome], notes: list[str]) -> "Found":
+        """From finished runs, in the order of their seeds."""
+        edges = range(len(outcomes[0].per_edge))
+        curves = [curve([_edge_scores(o, e) for o in outcomes]) for e in edges]
+        full, common, changed = (sum(o.bytes[i] for o in outcomes) for i in range(3))
+        return cls(
+            per_seed=[o.mean(o.per_edge) for o in outcomes],
+            per_edge=[o.per_edge for o in outcomes],
+            curves=curves,
+            bytes=(full, common, changed),
+            mixes=sum(o.weights.select("edge", "aggregation").n_unique() for o in outcomes if len(o.weights)),
+            seconds=sum(o.seconds for o in outcomes),
+            notes=notes,
+        )
+
+
+def _edge_scores(outcome: Outcome, edge: int) -> list[float | None]:
+    scores: list[float | None] = outcome.scores.filter(edge=edge)["score"].to_list()
+    return scores
+
+
+def curve(runs: list[list[float | None]]) -> list[float | None]:
+    """Mean score in each of ``BINS`` stretches of a stream, over runs; None is no score."""
+    sums, counts = [0.0] * BINS, [0] * BINS
+    for scores in runs:
+        for i, score in enumerate(scores):
+            if score is not None:
+                sums[i * BINS // len(scores)] += score
+                counts[i * BINS // len(scores)] += 1
+    return [s / c if c else None for s, c in zip(sums, counts, strict=True)]
+
+
+@final
+class Shelf:
+    """A folder of finished cells."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def get(self, cell: Cell) -> Found | None:
+        """What the cell found, if it is finished."""
+        path = self.folder / f"{cell.key()}.json"
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Found)
+        except (FileNotFoundError, msgspec.DecodeError):
+            return None
+
+    def put(self, cell: Cell, found: Found) -> None:
+        """Keep what a cell found; a file is whole or not there."""
+        path = self.folder / f"{cell.key()}.json"
+        partial = path.with_suffix(".part")
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1))
+        os.replace(partial, path)

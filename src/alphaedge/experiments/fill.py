@@ -1,0 +1,159 @@
+"""Fill the cells that are not finished yet, spread over processes."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from statistics import median
+from typing import NamedTuple, final
+
+import torch
+
+from alphaedge.core.methods import METHODS
+from alphaedge.data.stream import Dataset
+from alphaedge.experiments.baselines import pooled, simple
+from alphaedge.experiments.cell import Cell, Found, Shelf, curve
+from alphaedge.metrics import mean
+from alphaedge.simulation.processes import run_tasks
+from alphaedge.simulation.record import Progress
+from alphaedge.simulation.results import Outcome
+from alphaedge.simulation.simulate import STACKED_EDGES
+from alphaedge.simulation.task import Bench, Task
+
+# How far along the whole is (0 to 1), cells finished, cells in all, and what is being worked on.
+Report = Callable[[float, int, int, str], None]
+
+
+class _Work(NamedTuple):
+    cell: Cell
+    owner: list[int] | None  # of each batch, where one stream holds those of all edges
+
+
+@final
+class _Course:
+    """How far the whole is, weighed by what each task costs."""
+
+    def __init__(self, cells: int, report: Report) -> None:
+        self.cells, self.report = cells, report
+        self.finished = 0
+        self.title = ""
+        self.cost: dict[str, float] = {}  # of each task, by the name that its news come under
+        self.done: dict[str, float] = {}
+
+    def watch(self, name: str, progress: Progress) -> None:
+        """News of a task."""
+        self.done[name] = self.cost[name] * progress.batches / max(1, progress.total)
+        self.title = name.partition("/")[0].rpartition("-")[0]
+        self.tell()
+
+    def tell(self) -> None:
+        """Tell whoever watches."""
+        total = sum(self.cost.values()) or 1.0
+        self.report(sum(self.done.values()) / total, self.finished, self.cells, self.title)
+
+
+def fill(cells: Iterable[Cell], shelf: Shelf, jobs: int, report: Report) -> None:
+    """Run every cell that the shelf does not have yet. What is finished stays, whatever happens then."""
+    wanted = list(cells)
+    bench, tasks, works = Bench(), list[Task](), dict[str, _Work]()
+    course = _Course(len(wanted), report)
+    for cell in wanted:
+        if shelf.get(cell) is not None:
+            course.finished += 1
+            continue
+        data, size = bench.data(cell.settings(), 0), cell.settings().size
+        reason = senseless(cell, data)
+        if reason is not None:
+            shelf.put(cell, Found(per_seed=[], per_edge=[], curves=[], notes=[reason]))
+            course.finished += 1
+        elif cell.method in ("prior", "persistence"):
+            shelf.put(cell, _simple(cell, data, size))
+            course.finished += 1
+        else:
+            own, owner = pooled(data, size) if cell.method == "pooled" else (None, None)
+            works[cell.key()] = _Work(cell, owner)
+            parts = _tasks(cell, data, own)
+            tasks += parts
+            course.cost |= {f"{t.name}/{t.seeds[0]}": _cost(cell, data) * len(t.seeds) for t in parts}
+    course.tell()
+    outcomes: dict[str, dict[int, Outcome]] = {key: {} for key in works}
+    for some, notes in run_tasks(tasks, min(jobs, max(1, len(tasks))), course.watch, bench):
+        key = some[0].method
+        outcomes[key] |= {o.seed: o for o in some}
+        cell, owner = works[key]
+        if len(outcomes[key]) == cell.runs:
+            runs = outcomes.pop(key)
+            shelf.put(cell, _found([runs[seed] for seed in range(cell.runs)], notes, owner))
+            course.finished += 1
+            course.tell()
+
+
+def senseless(cell: Cell, data: Dataset) -> str | None:
+    """Why a cell would say nothing, if so."""
+    batches = int(median(len(s) // cell.settings().size for s in data.streams))
+    mixes = batches // cell.every
+    if cell.method in METHODS and cell.method != "noagg":
+        if mixes == 0:
+            return f"an edge has {batches} batches and never aggregates"
+        if cell.staleness >= mixes:
+            return f"an edge aggregates {mixes} times: nothing is {cell.staleness} periods old"
+    if 2 * cell.delay > batches:
+        return f"an edge has {batches} batches: most feedback would come after the end"
+    return None
+
+
+def _tasks(cell: Cell, data: Dataset, own: Dataset | None) -> list[Task]:
+    settings = cell.settings()
+    method = settings.method.apply(cell.method if cell.method in METHODS else "noagg")
+    model = partial(settings.base.make, data) if own is not None else None
+    stack = max(1, STACKED_EDGES // (1 if own is not None else len(data.streams)))
+    seeds = range(cell.runs)
+    return [
+        Task(settings, cell.key(), method, tuple(seeds[first : first + stack]), own, model)
+        for first in range(0, cell.runs, stack)
+    ]
+
+
+def _cost(cell: Cell, data: Dataset) -> float:
+    """About how much work one run of a cell is, in steps of a batch of 50 at an edge."""
+    size = cell.settings().size
+    batches = sum(len(s) // size for s in data.streams)
+    each = 0.5 + size / 100
+    if cell.method == "pooled":
+        return 3 * batches * each
+    method = cell.settings().method.apply(cell.method)
+    steps = 2.0 if method.home else 1.0
+    weights = 0.0 if cell.method == "noagg" else (1.0 if method.home or "paper" in cell.method else 0.3)
+    return batches * each * (steps + weights * 20 / cell.every)
+
+
+def _simple(cell: Cell, data: Dataset, size: int) -> Found:
+    runs = [simple(cell.method, data, size, seed) for seed in range(cell.runs)]
+    per_edge = [[_mean(scores) for scores in run] for run in runs]
+    curves = [curve([_numbers(run[edge]) for run in runs]) for edge in range(len(data.streams))]
+    return Found(per_seed=[mean([e for e in r if e is not None]) for r in per_edge], per_edge=per_edge, curves=curves)
+
+
+def _found(runs: list[Outcome], notes: list[str], owner: list[int] | None) -> Found:
+    if owner is None:
+        return Found.of(runs, notes)
+    edges = max(owner) + 1
+    scores = [_shared_out([None if s is None else float(s) for s in o.scores["score"]], owner, edges) for o in runs]
+    per_edge = [[mean([s for s in edge if s is not None]) for edge in run] for run in scores]
+    curves = [curve([run[edge] for run in scores]) for edge in range(edges)]
+    per_seed = [mean([e for e in run if e is not None]) for run in per_edge]
+    seconds = sum(o.seconds for o in runs)
+    return Found(per_seed=per_seed, per_edge=per_edge, curves=curves, seconds=seconds, notes=notes)
+
+
+def _shared_out(scores: list[float | None], owner: list[int], edges: int) -> list[list[float | None]]:
+    parts: list[list[float | None]] = [[] for _ in range(edges)]
+    for score, edge in zip(scores, owner, strict=True):
+        parts[edge].append(score)
+    return parts
+
+
+def _mean(scores: torch.Tensor) -> float | None:
+    return mean([s for s in _numbers(scores) if s is not None])
+
+
+def _numbers(scores: torch.Tensor) -> list[float | None]:
+    return [None if s != s else s for s in scores.tolist()]

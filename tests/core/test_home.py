@@ -9,24 +9,35 @@ from hypothesis import strategies as st
 from alphaedge.core.home import Home, combine
 from alphaedge.errors import InvalidValue
 
-_losses = st.lists(st.tuples(st.floats(0, 5), st.floats(0, 5)), min_size=1, max_size=30)
+_loss = st.just(0.0) | st.floats(0.001, 5)
+_losses = st.lists(st.tuples(_loss, _loss), min_size=1, max_size=30)
+
+
+@given(_losses, st.floats(0.01, 1000))
+def test_the_unit_of_the_loss_does_not_matter(losses: list[tuple[float, float]], unit: float) -> None:
+    lead, same = torch.zeros(2, dtype=torch.float64)
+    for mixed, alone in losses:
+        lead = Home().update(lead, *torch.tensor([mixed, alone], dtype=torch.float64))
+        same = Home().update(same, *torch.tensor([mixed * unit, alone * unit], dtype=torch.float64))
+    assert float(lead) == pytest.approx(float(same), abs=1e-6)
 
 
 @given(_losses, st.floats(0, 1), st.floats(0.1, 10))
 def test_the_share_is_the_sigmoid_of_the_discounted_lead(
     losses: list[tuple[float, float]], memory: float, temperature: float
 ) -> None:
-    home = Home(memory=memory, temperature=temperature)
-    lead, discounted = torch.zeros(1).double(), [0.0, 0.0]
+    home = Home(memory=memory, temperature=temperature, trust=0.5)
+    lead, discounted = torch.zeros(1).double(), 0.0
     for mixed, alone in losses:
         lead = home.update(lead, *torch.tensor([[mixed], [alone]], dtype=torch.float64))
-        discounted = [memory * discounted[0] + mixed, memory * discounted[1] + alone]
-    expected = 1 / (1 + np.exp(-np.clip(temperature * (discounted[1] - discounted[0]), -700, 700)))
+        discounted = memory * discounted + (2 * (alone - mixed) / (alone + mixed) if alone + mixed > 1e-9 else 0.0)
+    expected = 1 / (1 + np.exp(-np.clip(0.5 + temperature * discounted, -700, 700)))
     assert float(home.share(lead)) == pytest.approx(expected, rel=1e-6, abs=1e-12)
 
 
-def test_before_any_batch_the_two_models_speak_with_one_voice_each() -> None:
-    assert Home().share(torch.zeros(3)).tolist() == [0.5] * 3
+def test_before_any_batch_the_mixed_model_has_the_trust_that_it_is_given() -> None:
+    assert Home(trust=0.0).share(torch.zeros(3)).tolist() == [0.5] * 3
+    assert float(Home(trust=1.0).share(torch.zeros(1))) == pytest.approx(1 / (1 + np.exp(-1)))
 
 
 @given(st.lists(st.floats(-20, 20, width=32), min_size=1, max_size=6), st.booleans())
@@ -37,7 +48,7 @@ def test_shares_lie_between_zero_and_one_and_rise_with_the_lead(leads: list[floa
 
 
 def test_without_blending_one_model_predicts_alone() -> None:
-    home = Home(blend=False)
+    home = Home(blend=False, trust=0.0)
     share = home.share(torch.tensor([-0.1, 0.0, 0.3]))
     assert share.tolist() == [0, 1, 1]
     mixed, alone = torch.randn(3, 4), torch.randn(3, 4)
@@ -74,7 +85,7 @@ def test_the_model_that_has_been_better_lately_wins() -> None:
 
 def test_without_memory_only_the_last_batch_counts() -> None:
     lead = Home(memory=0).update(torch.tensor([5.0]), torch.tensor([0.7]), torch.tensor([0.4]))
-    assert float(lead) == pytest.approx(-0.3)
+    assert float(lead) == pytest.approx(-0.6 / 1.1)
 
 
 def test_updating_changes_none_of_its_arguments() -> None:

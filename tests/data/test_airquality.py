@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.data.archives import pack, real
 
 from alphaedge import Dataset, Stream
 from alphaedge.data import airquality
 from alphaedge.data.airquality import NOW, PAST
 from alphaedge.metrics import one_minus_smape
+
+from .archives import pack, real
 
 START = datetime(2017, 1, 1, 14)
 POLLUTANTS = "PM2.5,PM10,NO2,CO,O3,SO2"

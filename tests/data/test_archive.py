@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.data.archives import pack
 
 from alphaedge.data.archive import Archive, ArchiveError, cache_folder, fetch, find, read
 from alphaedge.errors import AlphaEdgeError
+
+from .archives import pack
 
 CONTENT = b"1::2::3\n" * 50_000
 PAGE = "https://example.org/things"
@@ -169,7 +170,6 @@ def test_a_body_that_breaks_off_is_refused(cache: Path, publisher: Publisher) ->
     assert left_over(cache) == []
 
 
-@pytest.mark.xfail(strict=True, reason="fetch lets http.client.IncompleteRead through")
 def test_a_body_in_pieces_that_breaks_off_is_refused(cache: Path, publisher: Publisher) -> None:
     publisher.body, publisher.chunked = zipped()[:100_000], True
     assert "things.zip" in refusal(Archive("things", PAGE, publisher.url))
@@ -211,7 +211,6 @@ def test_without_an_address_it_says_where_to_get_it_and_where_to_put_it(cache: P
     assert not cache.exists()
 
 
-@pytest.mark.xfail(strict=True, reason="fetch makes the cache outside of its try")
 def test_a_cache_that_cannot_be_made_is_an_archive_error(
     tmp_path: Path, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,7 +242,6 @@ def test_a_file_on_disk_that_is_no_zip_is_named(cache: Path) -> None:
     assert str(cache / "things.zip") in str(caught.value)
 
 
-@pytest.mark.xfail(strict=True, reason="read lets zlib.error through")
 def test_damage_inside_a_zip_file_is_named(cache: Path) -> None:
     path = pack(cache, "things", {"a.dat": bytes(range(256)) * 200})
     content = bytearray(path.read_bytes())

@@ -7,10 +7,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 import torch
-from tests.data.archives import pack, real, same
 
 from alphaedge import Dataset
 from alphaedge.data import completejourney
+
+from .archives import pack, real, same
 
 APPLE, BREAD, CHEESE = 1_000_050, 1_000_100, 9_000_000
 PRODUCTS = pl.DataFrame(

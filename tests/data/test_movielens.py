@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.data.archives import pack, real
 
 from alphaedge import Dataset
 from alphaedge.data import movielens
 from alphaedge.data.movielens import GENRES
+
+from .archives import pack, real
 
 # 1 and 3 live in region 9, one of them with a long zip code; 2's code is short. User 6040 is the last.
 USERS = ["1::F::1::10::98107-1467", "2::M::56::16::072", "3::M::25::0::91234", "6040::F::50::20::48067"]

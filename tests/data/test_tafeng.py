@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.data.archives import pack, real, same
 
 from alphaedge import Dataset
 from alphaedge.data import tafeng
+
+from .archives import pack, real, same
 
 START = date(2000, 11, 1)
 HEADER = "TRANSACTION_DT,CUSTOMER_ID,AGE_GROUP,PIN_CODE,PRODUCT_SUBCLASS,PRODUCT_ID,AMOUNT,ASSET,SALES_PRICE"

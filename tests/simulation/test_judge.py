@@ -11,21 +11,22 @@ MIXED, HOME = torch.tensor([[1.0]]), torch.tensor([[0.0]])
 
 
 def shares(judge: Judge, leads: list[float], edge: int = 0) -> list[float]:
-    """The mixed model's share in each prediction, when it beats home by ``leads`` in turn."""
+    """The mixed model's share in each prediction, when it beats home by ``leads``, relative to both, in turn."""
     found = []
     for lead in leads:
-        out = judge.predict(torch.tensor([edge]), MIXED, HOME, torch.tensor([0.0]), torch.tensor([lead]))
+        alone = torch.tensor([(2 + lead) / (2 - lead)])
+        out = judge.predict(torch.tensor([edge]), MIXED, HOME, torch.tensor([1.0]), alone)
         found.append(float(out))
     return found
 
 
 def expected(leads: list[float], delay: int, home: Home) -> list[float]:
-    """By the formula: L <- memory L + lead of batch t - delay, once it is revealed."""
+    """By the formula: G <- memory G + lead of batch t - delay, once it is revealed."""
     total, found = 0.0, []
     for t in range(len(leads)):
         if t - delay - 1 >= 0:
             total = home.memory * total + leads[t - delay - 1]
-        found.append(float(torch.sigmoid(torch.tensor(home.temperature * total))))
+        found.append(float(torch.sigmoid(torch.tensor(home.trust + home.temperature * total))))
     return found
 
 
@@ -34,25 +35,25 @@ LEADS = [0.3, -0.2, 0.5, 0.1, -0.9, 0.4, 0.2, 0.2, -0.1]
 
 @pytest.mark.parametrize("delay", [0, 1, 3, 20])
 def test_losses_count_from_when_they_are_revealed(delay: int) -> None:
-    home = Home(memory=0.9, temperature=2.0)
+    home = Home(memory=0.9, temperature=2.0, trust=0.3)
     judge = Judge(home, 1, delay, torch.float32)
     assert shares(judge, LEADS) == pytest.approx(expected(LEADS, delay, home), abs=1e-5)
 
 
 @pytest.mark.parametrize("delay", [0, 2])
-def test_nothing_revealed_means_half_and_half(delay: int) -> None:
-    judge = Judge(Home(), 1, delay, torch.float32)
+def test_nothing_revealed_means_no_more_than_trust(delay: int) -> None:
+    judge = Judge(Home(trust=0.0), 1, delay, torch.float32)
     assert shares(judge, LEADS[: delay + 1]) == [0.5] * (delay + 1)
 
 
 def test_without_blending_the_better_one_predicts_alone() -> None:
-    judge = Judge(Home(blend=False), 1, 0, torch.float32)
-    assert shares(judge, [1.0, 1.0, -5.0, 1.0]) == [1.0, 1.0, 1.0, 0.0]
+    judge = Judge(Home(blend=False, trust=0.0), 1, 0, torch.float32)
+    assert shares(judge, [0.5, 0.5, -1.9, 1.0]) == [1.0, 1.0, 1.0, 0.0]
 
 
 def test_edges_are_judged_apart() -> None:
-    judge = Judge(Home(), 3, 0, torch.float32)
-    shares(judge, [5.0, 5.0], edge=1)
+    judge = Judge(Home(trust=0.0), 3, 0, torch.float32)
+    shares(judge, [1.9, 1.9], edge=1)
     assert shares(judge, [0.0], edge=0) == [0.5]
     assert shares(judge, [0.0], edge=1)[0] > 0.99
     assert shares(judge, [0.0], edge=2) == [0.5]
@@ -67,6 +68,6 @@ def test_edges_asked_together_are_judged_as_alone() -> None:
 
     edges, zeros = torch.tensor([1, 0]), torch.zeros(2)
     ones = torch.ones(2, 1)
-    found = [both(together.predict(edges, ones, 0 * ones, zeros, row)) for row in leads]
+    found = [both(together.predict(edges, ones, 0 * ones, zeros + 1, (2 + row) / (2 - row))) for row in leads]
     assert [f[0] for f in found] == pytest.approx(shares(alone, leads[:, 0].tolist(), edge=1), abs=1e-6)
     assert [f[1] for f in found] == pytest.approx(shares(alone, leads[:, 1].tolist(), edge=0), abs=1e-6)

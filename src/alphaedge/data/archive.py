@@ -6,12 +6,13 @@ so a zip file that nests its folders differently serves as well.
 """
 
 import hashlib
+import http.client
 import io
 import os
 import tempfile
-import urllib.error
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -68,17 +69,16 @@ def fetch(archive: Archive, progress: Progress = lambda _, __: None) -> Path:
     if archive.url is None:
         raise ArchiveError(f"{archive.file} is not on this machine, and its publisher asks for a log-in: {by_hand}")
     target = cache_folder() / archive.file
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f"{archive.name}.", suffix=".part")
     try:
-        with os.fdopen(handle, "wb") as file:
-            _download(archive.url, file, progress)
-        _check(archive, Path(partial))
-        os.replace(partial, target)
-    except (urllib.error.URLError, OSError, zipfile.BadZipFile) as error:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            partial = Path(folder) / archive.file
+            with partial.open("wb") as file:
+                _download(archive.url, file, progress)
+            _check(archive, partial)
+            os.replace(partial, target)
+    except (http.client.HTTPException, OSError, zipfile.BadZipFile, zlib.error) as error:
         raise ArchiveError(f"{archive.file} could not be downloaded from {archive.url} ({error}): {by_hand}") from error
-    finally:
-        Path(partial).unlink(missing_ok=True)
     return target
 
 
@@ -88,7 +88,7 @@ def read(archive: Archive, member: str, progress: Progress = lambda _, __: None)
     try:
         with zipfile.ZipFile(path) as zipped:
             return io.BytesIO(zipped.read(_place(zipped, member)))
-    except (zipfile.BadZipFile, KeyError) as error:
+    except (OSError, zipfile.BadZipFile, zlib.error, KeyError) as error:
         raise ArchiveError(f"{path}: no readable zip file with {member} in it ({error})") from error
 
 

@@ -78,7 +78,8 @@ def _events(bought: pl.DataFrame) -> pl.DataFrame:
     others = promotions.filter(pl.col("spread") % 10_000 < KEPT).join(pairs, on=KEY, how="anti")
     whole = pl.concat([positive, others.with_columns(label=pl.lit(0.0))])
     events = whole.collect(engine="streaming")
-    events = events.with_columns(time=pl.col("week") + (pl.col("spread") // 7) / 1_000_003)
+    # Spread again: those that stay lie close together in the first hash.
+    events = events.with_columns(time=pl.col("week") + (pl.col("spread") * 7_919 % 1_000_003) / 1_000_003)
     paid = bought.filter(pl.col("quantity") > 0).group_by("product_id", "week")
     prices = paid.agg(price=(pl.col("sales_value").sum() / pl.col("quantity").sum())).sort("week")
     return events.sort("week", "product_id", "store_id").join_asof(

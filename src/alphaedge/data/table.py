@@ -42,7 +42,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         named = [self.time, self.edge, self.label, *self.ids, *self.categories, *self.numbers]
         for column in named:
             # A place may also be a feature; nothing else may be two things at once.
-            if named.count(column) > 1 and column != self.edge:
+            times = named.count(column) - (column == self.edge and column in named[3:])
+            if times > 1:
                 raise InvalidValue("table: columns", column, "each column once")
 
     def used(self) -> list[str]:
@@ -64,9 +65,9 @@ def guess(table: Table) -> Table:
         if column not in schema:
             raise InvalidValue("table: column", column, "one of " + ", ".join(schema))
     if not (table.ids or table.categories or table.numbers):
-        table = _guess_kinds(table, scan.head(LOOK).collect(), schema)
+        table = _guess_kinds(table, _collect(scan.head(LOOK), table.file), schema)
     if table.task == "auto":
-        labels = scan.select(pl.col(table.label).drop_nulls().unique()).collect(engine="streaming")
+        labels = _collect(scan.select(pl.col(table.label).drop_nulls().unique()), table.file)
         table = msgspec.structs.replace(table, task="classify" if len(labels) == 2 else "regress")
     return table
 
@@ -74,7 +75,7 @@ def guess(table: Table) -> Table:
 def load(table: Table) -> Dataset:
     """The events of a table whose columns have been guessed or named."""
     table = guess(table)
-    frame = _scan(table.file).select(table.used()).filter(pl.col(table.label).is_not_null()).collect(engine="streaming")
+    frame = _collect(_scan(table.file).select(table.used()).filter(pl.col(table.label).is_not_null()), table.file)
     if frame.is_empty():
         raise InvalidValue(f"table: {table.file}", "no row with a label", "at least one")
     for column in (table.time, table.edge):
@@ -85,11 +86,16 @@ def load(table: Table) -> Dataset:
     if 2 * len(names) > len(frame):
         found = f"{len(names)} edges in {len(frame)} rows"
         raise InvalidValue(f"table: edge {table.edge}", found, "a column with few values, each in many rows")
-    frame = frame.with_columns(time=_times(frame[table.time], table.time), label=_labels(frame[table.label], table))
-    frame = frame.with_columns(edge=codes(pl.col(table.edge)))
     keys = {f"{kind} {c}": pl.col(c) for kind in ("id", "category") for c in _columns(table, kind)}
     numbers = {f"number {c}": _number(frame[c], c) for c in table.numbers}
-    frame = frame.select("edge", "time", "label", **{k: codes(e) for k, e in keys.items()}, **numbers)
+    # In one go: the user's own columns may have any of these names.
+    frame = frame.select(
+        edge=codes(pl.col(table.edge)),
+        time=_times(frame[table.time], table.time),
+        label=_labels(frame[table.label], table),
+        **{k: codes(e) for k, e in keys.items()},
+        **numbers,
+    )
     # What was not measured is what was measured last there; nothing looks ahead.
     frame = frame.sort("edge", "time", maintain_order=True).with_columns(
         pl.col(name).forward_fill().over("edge").fill_null(0) for name in numbers
@@ -112,11 +118,18 @@ def _scan(file: str) -> pl.LazyFrame:
         if path.suffix.lower() in (".parquet", ".pq"):
             scan = pl.scan_parquet(path)
         else:
-            scan = pl.scan_csv(path, try_parse_dates=True, infer_schema_length=10_000)
+            scan = pl.scan_csv(path, try_parse_dates=True, infer_schema_length=None)
         scan.collect_schema()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise InvalidValue("table: file", file, f"a readable CSV or Parquet file ({error})") from error
     return scan
+
+
+def _collect(scan: pl.LazyFrame, file: str) -> pl.DataFrame:
+    try:
+        return scan.collect(engine="streaming")
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise InvalidValue("table: file", file, f"a readable CSV or Parquet file ({error})") from error
 
 
 def _columns(table: Table, kind: str) -> tuple[str, ...]:
@@ -146,14 +159,14 @@ def _times(values: pl.Series, name: str) -> pl.Series:
     if values.dtype.is_numeric():
         times = values.cast(pl.Float64)
     elif values.dtype == pl.String:
-        parsed = values.cast(pl.Float64, strict=False)
-        if parsed.null_count():
+        times = values.cast(pl.Float64, strict=False)
+        if times.null_count():
             try:
-                parsed = values.str.to_datetime(strict=False).dt.epoch("us") / 1e6
-            except pl.exceptions.PolarsError:
-                parsed = pl.Series([None] * len(values), dtype=pl.Float64)
-        times = parsed
-    elif values.dtype.is_temporal() and values.dtype != pl.Time:
+                dates = values.str.to_datetime(strict=False).dt.epoch("us") / 1e6
+            except pl.exceptions.PolarsError:  # no value looks like a date
+                dates = pl.Series([None] * len(values), dtype=pl.Float64)
+            times = min(times, dates, key=lambda parsed: parsed.null_count())
+    elif values.dtype == pl.Date or values.dtype == pl.Datetime:
         times = values.cast(pl.Datetime("us")).dt.epoch("us") / 1e6
     else:
         times = pl.Series([None] * len(values), dtype=pl.Float64)
@@ -177,6 +190,8 @@ def _labels(values: pl.Series, table: Table) -> pl.Series:
 
 
 def _number(values: pl.Series, name: str) -> pl.Series:
+    if values.dtype.is_nested() or values.dtype.is_temporal():
+        raise InvalidValue(f"table: number {name}", str(values.dtype), "numbers")
     if not (values.dtype.is_numeric() or values.dtype == pl.Boolean):
         numbers = values.cast(pl.Float32, strict=False)
         wrong = numbers.is_null() & values.is_not_null()

@@ -68,14 +68,14 @@ def significant(scores: Scores, method: str) -> bool:
 def written(scores: Scores, method: str, paper: float | None = None) -> str:
     """A table's entry: mean ± interval, bold for the best method, a star where AlphaEdge clearly differs."""
     if method not in scores:
-        return NONE
+        return NONE if paper is None else f"{NONE} ({paper:.3f})"
     found = scores[method]
     text = f"{found.mean:.4f}"
     if found.ci95 is not None:
         text += f" ± {found.ci95:.4f}"
-    best = max(scores[m].mean for m in scores if m in RIVALS or m in OURS)
+    best = max((scores[m].mean for m in scores if m in RIVALS or m in OURS), default=None)
     if method in (*RIVALS, *OURS) and found.mean == best:
         text = f"**{text}**"
     if method in OURS and significant(scores, method):
-        text += "*"
+        text += " ★"
     return text if paper is None else f"{text} ({paper:.3f})"

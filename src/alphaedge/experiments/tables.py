@@ -62,7 +62,7 @@ def _grid(
 
 READ: Final = (
     "Mean ± half of the 95% interval over the runs; in brackets the paper's number, where it has one (its data sets A "
-    "and B are private: other data stand in their places). **Bold**: the best method. A star: AlphaEdge's difference "
+    "and B are private: other data stand in their places). **Bold**: the best method. ★: AlphaEdge's difference "
     "to the best rival, run by run, is clear of zero, whichever way."
 )
 

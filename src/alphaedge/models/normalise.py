@@ -27,7 +27,9 @@ class RunningNorm(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         """The normalised numbers, [B, size]."""
-        scale = torch.where(self.variance > 0, self.variance.clamp(min=1e-12).rsqrt(), 0)
+        # A column that moves by less than its rounding does not move.
+        moves = self.variance > 1e-10 * self.mean * self.mean
+        scale = torch.where(moves, self.variance.clamp(min=1e-12).rsqrt(), 0)
         normal = ((values - self.mean) * scale).clamp(-self.limit, self.limit)
         if self.training:
             self._count(values.detach())

@@ -193,7 +193,9 @@ def _check_keys(raw: dict[str, Any], kind: type[msgspec.Struct], prefix: str) ->
     for key, value in raw.items():
         if key not in known:
             raise InvalidValue(f"config key {prefix}{key}", value, "one of " + ", ".join(known))
-        inner = known[key]
+        inner = next(
+            (t for t in get_args(known[key]) if isinstance(t, type) and issubclass(t, msgspec.Struct)), known[key]
+        )
         if get_origin(inner) is Literal and isinstance(value, str):
             check_choice(f"{prefix}{key}", value, get_args(inner))
         if isinstance(inner, type) and issubclass(inner, msgspec.Struct) and isinstance(value, dict):

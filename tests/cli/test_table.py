@@ -1,0 +1,177 @@
+"""``alphaedge simulate --table``: the guess is shown, every mistake is one clear line, and a saved run runs again."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+from alphaedge import Results
+from alphaedge.cli import app
+from alphaedge.simulation.config import load
+
+ROWS = 120
+TINY = ["--methods", "noagg", "--batch-size", "10", "--jobs", "1", "--executor", "one-at-a-time"]
+NAMED = ["--time", "day", "--edge", "shop", "--label", "sold"]
+
+
+def sales(**changes: Any) -> pl.DataFrame:
+    columns: dict[str, Any] = {
+        "day": [f"2020-{1 + i // 28 % 12:02}-{1 + i % 28:02}" for i in range(ROWS)],
+        "shop": ["west", "east", "north"] * (ROWS // 3),
+        "colour": [("red", "blue")[i % 2] for i in range(ROWS)],
+        "price": [i / 8 for i in range(ROWS)],
+        "sold": [("no", "yes")[i * i % 5 < 2] for i in range(ROWS)],
+    }
+    return pl.DataFrame(columns | changes, strict=False)
+
+
+def simulate(*args: str) -> Result:
+    return CliRunner().invoke(app, ["simulate", *TINY, *args])
+
+
+def run(folder: Path, frame: pl.DataFrame, *args: str, named: list[str] = NAMED) -> Result:
+    path = folder / "sales.csv"
+    frame.write_csv(path)
+    return simulate("--table", str(path), *named, *args)
+
+
+def squeezed(result: Result) -> str:
+    return " ".join(result.output.split())
+
+
+def test_the_guess_is_printed_before_anything_runs(tmp_path: Path) -> None:
+    result = run(tmp_path, sales())
+    assert result.exit_code == 0, result.output
+    said = "classify sold by shop in the order of day, from categories colour; numbers price"
+    assert said in squeezed(result)
+    assert squeezed(result).index(said) < squeezed(result).index("edge-batches")
+
+
+def test_with_a_dash_the_guess_does_not_mix_with_the_summary(tmp_path: Path) -> None:
+    result = run(tmp_path, sales(), "--json", "-")
+    assert result.exit_code == 0, result.output
+    summary = json.loads(result.stdout)
+    assert (summary["edges"], summary["metric"]) == (3, "AUC")
+    assert "classify sold by shop" in " ".join(result.stderr.split())
+
+
+def test_only_named_columns_are_used_if_some_are_named(tmp_path: Path) -> None:
+    result = run(tmp_path, sales(), "--id", "colour")
+    assert result.exit_code == 0, result.output
+    assert "from ids colour" in squeezed(result)
+    assert "price" not in squeezed(result)
+
+
+def test_numbers_are_regressed(tmp_path: Path) -> None:
+    result = run(tmp_path, sales(sold=[i % 7 for i in range(ROWS)]), "--number", "price", "--category", "colour")
+    assert result.exit_code == 0, result.output
+    assert "regress sold by shop" in squeezed(result)
+    assert "1-SMAPE" in result.output
+
+
+@pytest.mark.parametrize("task", ["classify", "regress"])
+def test_a_saved_configuration_runs_the_table_again_exactly(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Results, "pictures", lambda self: [])
+    frame = sales() if task == "classify" else sales(sold=[i % 7 for i in range(ROWS)])
+    first = run(tmp_path, frame, "--out", str(tmp_path / "first"), "--methods", "alphaedge,noagg", "--seeds", "2")
+    assert first.exit_code == 0, first.output
+    settings = load(tmp_path / "first" / "config.toml")
+    assert settings.table is not None
+    assert (settings.table.task, settings.table.categories, settings.table.numbers) == (task, ("colour",), ("price",))
+    again = CliRunner().invoke(
+        app,
+        [
+            "simulate",
+            "--config",
+            str(tmp_path / "first" / "config.toml"),
+            "--jobs",
+            "1",
+            "--out",
+            str(tmp_path / "again"),
+        ],
+    )
+    assert again.exit_code == 0, again.output
+    one, two = (pl.read_parquet(tmp_path / name / "scores.parquet") for name in ("first", "again"))
+    assert one.equals(two)
+    assert len(one) > 0
+    assert (tmp_path / "again" / "config.toml").read_text() == (tmp_path / "first" / "config.toml").read_text()
+
+
+def mistake(result: Result) -> str:
+    assert result.exit_code == 2, result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    lines = [line for line in result.output.splitlines() if line.startswith("error")]
+    assert len(lines) == 1
+    assert "found" in lines[0]
+    assert "allowed" in lines[0]
+    return lines[0]
+
+
+DAYS = sales()["day"].to_list()
+MISTAKES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
+    "missing column": ({}, ["--number", "weight"], ["column", "'weight'", "day, shop, colour, price, sold"]),
+    "unparsable time": ({"day": [*DAYS[:-1], "soon"]}, [], ["time day", "'soon'", "a date and time"]),
+    "constant label": ({"sold": [1] * ROWS}, [], ["label sold", "[1]", "two different values"]),
+    "too many labels": (
+        {"sold": [i % 3 for i in range(ROWS)]},
+        ["--task", "classify"],
+        ["label sold", "3 different values", "--task regress"],
+    ),
+    "text for a number": ({}, ["--number", "colour"], ["number colour", "'red'", "a number"]),
+    "infinite number": ({"price": [*range(ROWS - 1), float("inf")]}, [], ["number price", "inf", "finite"]),
+    "more edges than rows allow": (
+        {"shop": list(range(ROWS))},
+        [],
+        ["edge shop", "120 edges in 120 rows", "few values"],
+    ),
+    "missing time": ({"day": [None, *DAYS[1:]]}, [], ["column day", "1 rows without", "every row"]),
+    "missing edge": ({"shop": [None, *["west"] * (ROWS - 1)]}, [], ["column shop", "1 rows without", "every row"]),
+    "column twice": ({}, ["--id", "colour", "--category", "colour"], ["columns", "'colour'", "each column once"]),
+    "edge with too few rows": (
+        {"shop": ["south"] * 4 + ["west", "east"] * (ROWS // 2 - 2)},
+        [],
+        ["south", "4", "10"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "args", "said"), MISTAKES.values(), ids=list(MISTAKES))
+def test_a_mistake_ends_with_code_2_and_one_line_that_says_what_where_and_what_is_allowed(
+    changes: dict[str, Any], args: list[str], said: list[str], tmp_path: Path
+) -> None:
+    line = mistake(run(tmp_path, sales(**changes), *args))
+    for words in said:
+        assert words in line
+
+
+def test_an_unknown_task_is_refused_with_those_that_are_known(tmp_path: Path) -> None:
+    line = mistake(run(tmp_path, sales(), "--task", "rank"))
+    for words in ("task", "'rank'", "classify", "regress"):
+        assert words in line
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    line = mistake(simulate("--table", str(tmp_path / "none.csv"), *NAMED))
+    assert str(tmp_path / "none.csv") in line
+    assert "CSV or Parquet" in line
+
+
+@pytest.mark.parametrize("left", ["time", "edge", "label"])
+def test_a_table_needs_a_time_a_place_and_a_label(left: str, tmp_path: Path) -> None:
+    at = NAMED.index(f"--{left}")
+    line = mistake(run(tmp_path, sales(), named=NAMED[:at] + NAMED[at + 2 :]))
+    assert "table" in line
+    assert left in line
+
+
+def test_columns_without_a_table_are_refused() -> None:
+    assert "table" in mistake(simulate(*NAMED))
+
+
+def test_a_table_and_another_data_set_do_not_go_together(tmp_path: Path) -> None:
+    assert "table" in mistake(run(tmp_path, sales(), "--data", "movielens"))

@@ -1,0 +1,404 @@
+"""Anybody's table: what its columns are is guessed or said, and what cannot be is refused by name."""
+
+import math
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import torch
+
+from alphaedge import Dataset, Field, InvalidValue
+from alphaedge.data.table import Table, guess, load
+
+from .archives import same
+
+ROWS = 400
+
+
+def sales(**changes: Any) -> pl.DataFrame:
+    """Two hundred moments in two shops: an item of many, a colour of few, a price, and whether it was sold."""
+    columns: dict[str, Any] = {
+        "day": [i // 2 for i in range(ROWS)],
+        "shop": ["west", "east"] * (ROWS // 2),
+        "item": [f"i{i * 7 % 100:03}" for i in range(ROWS)],
+        "colour": [("red", "blue", "green")[i % 3] for i in range(ROWS)],
+        "price": [i / 8 for i in range(ROWS)],
+        "sold": [int(i % 5 < 2) for i in range(ROWS)],
+    }
+    return pl.DataFrame(columns | changes, strict=False)
+
+
+def table(folder: Path, frame: pl.DataFrame | None = None, form: str = "parquet", **said: Any) -> Table:
+    frame = sales() if frame is None else frame
+    path = folder / f"sales.{form}"
+    if form == "csv":
+        frame.write_csv(path)
+    else:
+        frame.write_parquet(path)
+    return Table(**{"file": str(path), "time": "day", "edge": "shop", "label": "sold"} | said)
+
+
+def refusal(given: Table) -> InvalidValue:
+    with pytest.raises(InvalidValue) as caught:
+        load(given)
+    return caught.value
+
+
+def numbers(data: Dataset, edge: int = 0) -> list[float]:
+    found: list[float] = data.streams[edge].inputs["numbers"][:, 0].tolist()
+    return found
+
+
+def test_csv_and_parquet_give_the_same_data(tmp_path: Path) -> None:
+    dates = sales(day=[date(2020, 1, 1) + timedelta(days=i // 2) for i in range(ROWS)])
+    for frame in (sales(), dates):
+        one, two = (load(table(tmp_path, frame, form)) for form in ("csv", "parquet"))
+        assert same(one, two)
+        assert (one.name, one.task, one.names, one.unit) == (two.name, two.task, two.names, two.unit)
+
+
+def test_rows_become_events_of_their_place_in_the_order_of_time(tmp_path: Path) -> None:
+    data = load(table(tmp_path, sales().reverse()))
+    assert (data.name, data.task, data.names) == ("sales", "classify", ("east", "west"))
+    assert data.fields == (Field("id item", "id", 100), Field("category colour", "category", 3), Field("numbers", "number", 1))  # fmt: skip # noqa: E501
+    east = data.streams[0]
+    assert east.times.tolist() == list(range(200))
+    assert east.labels.tolist() == [float(i % 5 < 2) for i in range(1, ROWS, 2)]
+    assert numbers(data) == [i / 8 for i in range(1, ROWS, 2)]
+    assert east.inputs["id item"].tolist() == [i * 7 % 100 for i in range(1, ROWS, 2)]
+    assert east.inputs["category colour"].tolist() == [(2, 0, 1)[i % 3] for i in range(1, ROWS, 2)]
+
+
+def test_rows_of_one_moment_stay_in_the_order_of_the_file(tmp_path: Path) -> None:
+    data = load(table(tmp_path, sales(day=[0] * ROWS)))
+    assert numbers(data) == [i / 8 for i in range(1, ROWS, 2)]
+
+
+def test_kinds_are_guessed_from_types_and_from_how_many_values_there_are(tmp_path: Path) -> None:
+    frame = sales(
+        few=[i % 64 for i in range(ROWS)],
+        many=[i % 65 for i in range(ROWS)],
+        half=[i % 200 for i in range(ROWS)],
+        nearly_all=[i % 201 for i in range(ROWS)],
+        all=[f"receipt {i}" for i in range(ROWS)],
+        one=["same"] * ROWS,
+        flag=[i % 2 == 0 for i in range(ROWS)],
+        when=[date(2020, 1, 1)] * ROWS,
+        several=[[1, 2]] * ROWS,
+        whole_float=[float(i % 3) for i in range(ROWS)],
+    )
+    found = guess(table(tmp_path, frame))
+    assert found.ids == ("item", "many", "half")
+    assert found.categories == ("colour", "few", "flag")
+    assert found.numbers == ("price", "whole_float")
+    assert found.task == "classify"
+
+
+def test_what_is_named_is_all_that_is_used(tmp_path: Path) -> None:
+    given = table(tmp_path, categories=("item",))
+    found = guess(given)
+    assert (found.ids, found.categories, found.numbers) == ((), ("item",), ())
+    assert found.used() == ["day", "shop", "sold", "item"]
+    assert [f.name for f in load(given).fields] == ["category item"]
+
+
+def test_a_guess_that_was_made_is_not_made_again(tmp_path: Path) -> None:
+    found = guess(table(tmp_path))
+    assert guess(found) == found
+    assert same(load(found), load(table(tmp_path)))
+
+
+def test_the_guess_can_be_read(tmp_path: Path) -> None:
+    assert guess(table(tmp_path)).described() == (
+        "classify sold by shop in the order of day, from ids item; categories colour; numbers price"
+    )
+
+
+def test_nothing_to_learn_from_is_refused(tmp_path: Path) -> None:
+    error = refusal(table(tmp_path, sales().select("day", "shop", "sold")))
+    assert (error.field, error.found) == ("table: columns to learn from", "none")
+    assert "name some" in error.allowed
+
+
+def test_the_place_may_be_learned_from_too(tmp_path: Path) -> None:
+    data = load(table(tmp_path, ids=("shop",)))
+    assert [set(s.inputs["id shop"].tolist()) for s in data.streams] == [{0}, {1}]
+
+
+def test_only_used_columns_of_a_million_rows_are_read(tmp_path: Path) -> None:
+    rows = 1_000_000
+    when = pl.int_range(rows, eager=True)
+    frame = pl.DataFrame({"day": when, "shop": when % 4, "price": when / 8, "sold": when % 2})
+    wide = "wide-text-" * 20
+    path = tmp_path / "big.parquet"
+    frame.with_columns(pl.lit(wide).alias(f"text {i}") for i in range(20)).write_parquet(
+        path, compression="uncompressed", statistics=False
+    )
+    # No longer text: whoever reads one of these columns fails.
+    path.write_bytes(path.read_bytes().replace(wide.encode(), b"\xff" * len(wide)))
+    with pytest.raises(pl.exceptions.PolarsError):
+        pl.read_parquet(path, columns=["text 7"])
+    data = load(Table(file=str(path), time="day", edge="shop", label="sold", numbers=("price",)))
+    assert [len(s) for s in data.streams] == [rows // 4] * 4
+    assert [f.name for f in data.fields] == ["numbers"]
+
+
+EPOCH = datetime(2020, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("times", "step"),
+    [
+        ([i / 2 for i in range(ROWS)], 0.5),
+        ([EPOCH.date() + timedelta(days=i) for i in range(ROWS)], 86400),
+        ([EPOCH + timedelta(minutes=i) for i in range(ROWS)], 60),
+        ([EPOCH.replace(tzinfo=UTC) + timedelta(minutes=i) for i in range(ROWS)], 60),
+        ([str(i / 2) for i in range(ROWS)], 0.5),
+        ([str(EPOCH.date() + timedelta(days=i)) for i in range(ROWS)], 86400),
+        ([str(EPOCH + timedelta(minutes=i)) for i in range(ROWS)], 60),
+        ([(EPOCH + timedelta(minutes=i)).isoformat() for i in range(ROWS)], 60),
+    ],
+    ids=["numbers", "dates", "datetimes", "zoned", "number text", "date text", "datetime text", "iso text"],
+)
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_times_are_numbers_dates_or_text_that_says_either(
+    times: list[Any], step: float, form: str, tmp_path: Path
+) -> None:
+    data = load(table(tmp_path, sales(day=times), form))
+    found = data.streams[1].times
+    torch.testing.assert_close(found - found[0], torch.arange(200, dtype=torch.float64) * 2 * step)
+    if step > 1:
+        assert found[0].item() == EPOCH.replace(tzinfo=UTC).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("labels", "positive"),
+    [(["no", "yes"], "yes"), ([1, 2], 2), ([False, True], True), ([-0.5, 0.5], 0.5), (["b", "a"], "b")],
+)
+def test_of_two_values_the_larger_is_the_positive(labels: list[Any], positive: Any, tmp_path: Path) -> None:
+    data = load(table(tmp_path, sales(sold=labels * (ROWS // 2), shop=["a", "a", "b", "b"] * (ROWS // 4))))
+    assert data.task == "classify"
+    assert data.streams[0].labels.tolist() == [float(v == positive) for v in labels] * 100
+
+
+def test_more_than_two_values_are_regressed_in_a_unit_of_their_first_size(tmp_path: Path) -> None:
+    labels = [float(i % 3) for i in range(ROWS)]
+    data = load(table(tmp_path, sales(sold=labels)))
+    assert data.task == "regress"
+    assert data.unit == pytest.approx(sum(labels) / ROWS)
+    assert data.streams[1].labels.tolist() == labels[::2]
+    long = pl.DataFrame(
+        {"day": range(3000), "shop": [0, 1] * 1500, "x": [0.5] * 3000, "sold": [4.0, -4.0] * 500 + [1e6] * 2000}
+    )
+    assert load(table(tmp_path, long)).unit == 4, "of the first thousand, not of what comes later"
+
+
+def test_two_numbers_can_be_regressed_if_said(tmp_path: Path) -> None:
+    assert load(table(tmp_path, task="regress")).task == "regress"
+
+
+def test_rows_without_a_label_take_no_part(tmp_path: Path) -> None:
+    labels = [None if i < 100 else i % 5 // 3 for i in range(ROWS)]
+    data = load(table(tmp_path, sales(sold=labels)))
+    assert [len(s) for s in data.streams] == [150, 150]
+    error = refusal(table(tmp_path, sales(sold=[None] * ROWS), task="regress"))
+    assert error.found == "no row with a label"
+
+
+def test_a_missing_number_is_the_last_one_known_there(tmp_path: Path) -> None:
+    # west: rows 0, 2, 4, ...; east: rows 1, 3, 5, ...
+    prices = [None, 1.0, None, None, 4.0, None, None, 7.0, *map(float, range(8, ROWS))]
+    data = load(table(tmp_path, sales(price=prices), numbers=("price",)))
+    assert numbers(data, 1)[:5] == [0, 0, 4, 4, 8], "before anything was known: 0, and never a later value"
+    assert numbers(data, 0)[:5] == [1, 1, 1, 7, 9]
+
+
+def test_filling_goes_by_time_and_not_by_the_order_of_the_file(tmp_path: Path) -> None:
+    prices = [None if i % 3 else float(i) for i in range(ROWS)]
+    frame = sales(price=prices)
+    assert same(
+        load(table(tmp_path, frame, numbers=("price",))), load(table(tmp_path, frame.reverse(), numbers=("price",)))
+    )
+
+
+def test_later_numbers_change_nothing_before_them(tmp_path: Path) -> None:
+    prices = [None if i % 3 else float(i) for i in range(ROWS)]
+    later = [p if i < 200 else (None if i % 2 else -5.0) for i, p in enumerate(prices)]
+    one, two = (load(table(tmp_path, sales(price=p))) for p in (prices, later))
+    for a, b in zip(one.streams, two.streams, strict=True):
+        assert torch.equal(a.inputs["numbers"][:100], b.inputs["numbers"][:100])
+        assert not torch.equal(a.inputs["numbers"], b.inputs["numbers"])
+
+
+def test_a_missing_category_is_a_value_of_its_own(tmp_path: Path) -> None:
+    data = load(table(tmp_path, sales(colour=[("red", None, "blue", None)[i % 4] for i in range(ROWS)])))
+    assert set(data.streams[0].inputs["category colour"].tolist()) == {0}
+    assert set(data.streams[1].inputs["category colour"].tolist()) == {1, 2}
+
+
+def test_numbers_may_be_written_as_text(tmp_path: Path) -> None:
+    data = load(table(tmp_path, sales(price=[f"{i / 8}" for i in range(ROWS)]), numbers=("price",)))
+    assert numbers(data, 1) == [i / 8 for i in range(0, ROWS, 2)]
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    missing = str(tmp_path / "none.csv")
+    error = refusal(Table(file=missing, time="day", edge="shop", label="sold"))
+    assert (error.field, error.found) == ("table: file", missing)
+    assert "CSV or Parquet" in error.allowed
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 nothing")
+    error = refusal(Table(file=str(tmp_path / "bad.parquet"), time="day", edge="shop", label="sold"))
+    assert error.field == "table: file"
+    assert "readable" in error.allowed
+
+
+@pytest.mark.parametrize("part", ["time", "edge", "label", "ids", "categories", "numbers"])
+def test_a_column_that_is_not_there_is_named_with_those_that_are(part: str, tmp_path: Path) -> None:
+    error = refusal(table(tmp_path, **{part: ("nope",) if part.endswith("s") else "nope"}))
+    assert (error.field, error.found) == ("table: column", "nope")
+    assert error.allowed == "one of day, shop, item, colour, price, sold"
+
+
+@pytest.mark.parametrize(
+    ("times", "found"),
+    [
+        (["soon"] * ROWS, "soon"),
+        (["2020-01-01"] * (ROWS - 1) + ["soon"], "soon"),
+        ([1.0] * (ROWS - 1) + [math.inf], math.inf),
+        ([i % 2 == 0 for i in range(ROWS)], True),
+        ([datetime(2020, 1, 1, 10).time()] * ROWS, datetime(2020, 1, 1, 10).time()),
+        pytest.param(
+            ["1"] * (ROWS - 1) + ["soon"],
+            "soon",
+        ),
+        pytest.param(
+            [timedelta(hours=i) for i in range(ROWS)],
+            timedelta(0),
+        ),
+    ],
+    ids=["text", "one text", "infinite", "flags", "time of day", "one text among numbers", "durations"],
+)
+def test_a_time_that_is_none_is_named(times: list[Any], found: Any, tmp_path: Path) -> None:
+    error = refusal(table(tmp_path, sales(day=times)))
+    assert (error.field, error.found) == ("table: time day", found)
+    assert error.allowed == "a number, a date or a date and time"
+
+
+@pytest.mark.parametrize("column", ["day", "shop"])
+def test_a_missing_time_or_place_is_counted(column: str, tmp_path: Path) -> None:
+    values = [None, None, None, *sales()[column].to_list()[3:]]
+    error = refusal(table(tmp_path, sales(**{column: values})))
+    assert (error.field, error.found) == (f"table: column {column}", "3 rows without a value")
+    assert error.allowed == "a value in every row"
+
+
+@pytest.mark.parametrize("task", ["auto", "classify", "regress"])
+def test_a_label_that_is_always_the_same_is_refused(task: str, tmp_path: Path) -> None:
+    error = refusal(table(tmp_path, sales(sold=[1] * ROWS), task=task))
+    assert (error.field, error.found) == ("table: label sold", [1])
+    assert error.allowed == "at least two different values"
+
+
+def test_too_many_labels_cannot_be_classified(tmp_path: Path) -> None:
+    error = refusal(table(tmp_path, sales(sold=[i % 3 for i in range(ROWS)]), task="classify"))
+    assert (error.field, error.found) == ("table: label sold", "3 different values")
+    assert "regress" in error.allowed
+
+
+def test_text_is_no_number(tmp_path: Path) -> None:
+    error = refusal(table(tmp_path, numbers=("colour",)))
+    assert (error.field, error.found, error.allowed) == ("table: number colour", "red", "a number")
+    error = refusal(table(tmp_path, sales(sold=sales()["colour"]), numbers=("price",)))
+    assert (error.field, error.found, error.allowed) == ("table: number sold", "red", "a number")
+
+
+@pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize("column", ["price", "sold"])
+def test_a_number_without_end_is_refused(bad: float, column: str, tmp_path: Path) -> None:
+    values = [float(i) for i in range(ROWS - 1)] + [bad]
+    error = refusal(table(tmp_path, sales(**{column: values}), numbers=("price",)))
+    assert error.field.endswith(f" {column}")
+    assert error.found == pytest.approx(bad, nan_ok=True)
+    assert error.allowed.startswith("finite numbers")
+
+
+def test_more_places_than_rows_allow_are_refused(tmp_path: Path) -> None:
+    error = refusal(table(tmp_path, sales(shop=list(range(ROWS)))))
+    assert (error.field, error.found) == ("table: edge shop", "400 edges in 400 rows")
+    assert "few values" in error.allowed
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        ("day", {"label": "day"}),
+        ("item", {"ids": ("item",), "categories": ("item",)}),
+        ("item", {"ids": ("item", "item")}),
+        ("sold", {"numbers": ("sold",)}),
+        ("day", {"categories": ("day",)}),
+        pytest.param("shop", {"time": "shop"}),
+        pytest.param("shop", {"label": "shop"}),
+        pytest.param("shop", {"ids": ("shop", "shop")}),
+    ],
+)
+def test_a_column_used_twice_is_named(column: str, said: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        table(tmp_path, **said)
+    error = caught.value
+    assert (error.field, error.found, error.allowed) == ("table: columns", column, "each column once")
+
+
+def test_an_unknown_task_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        table(tmp_path, task="rank")
+    assert (caught.value.field, caught.value.found) == ("table: task", "rank")
+
+
+@pytest.mark.parametrize(
+    ("column", "name"),
+    [
+        ("shop", "edge"),
+        ("day", "time"),
+        ("sold", "label"),
+        ("day", "label"),
+        ("sold", "edge"),
+        *(
+            pytest.param(column, name)
+            for column in ("price", "item", "shop")
+            for name in ("time", "edge", "label")
+            if (column, name) != ("shop", "edge")
+        ),
+    ],
+)
+def test_a_column_may_have_any_name(column: str, name: str, tmp_path: Path) -> None:
+    def said(item: str, price: str, **others: str) -> dict[str, Any]:
+        return {"ids": (item,), "numbers": (price,), **others}
+
+    names = {"item": "item", "price": "price", "time": "day", "edge": "shop", "label": "sold"}
+    renamed = {part: name if old == column else old for part, old in names.items()}
+    expected = load(table(tmp_path, **said(**names)))
+    found = load(table(tmp_path, sales().rename({column: name}), **said(**renamed)))
+    for a, b in zip(expected.streams, found.streams, strict=True):
+        assert torch.equal(a.labels, b.labels)
+        assert torch.equal(a.times, b.times)
+        assert all(torch.equal(x, y) for x, y in zip(a.inputs.values(), b.inputs.values(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("first", "last"), [("1", "1.5"), ("1.5", "n/a"), ("1", "")], ids=["whole then not", "number then text", "ragged"]
+)
+def test_what_breaks_after_many_rows_is_read_or_refused_by_name(first: str, last: str, tmp_path: Path) -> None:
+    lines = [f"{i},{i % 2},{i // 2 % 2},{first}" for i in range(12_000)]
+    lines += [f"{i},{i % 2},{i // 2 % 2},{last or '1,2,3'}" for i in range(12_000, 12_010)]
+    path = tmp_path / "late.csv"
+    path.write_text("\n".join(["day,shop,sold,price", *lines]) + "\n")
+    given = Table(file=str(path), time="day", edge="shop", label="sold", numbers=("price",))
+    if last == "1.5":
+        assert numbers(load(given))[-1] == 1.5
+    else:
+        assert refusal(given).field.startswith("table: ")

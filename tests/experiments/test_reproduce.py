@@ -1,0 +1,167 @@
+"""``alphaedge reproduce`` on a small archive: cells, resuming, the page, and what makes no sense."""
+
+import csv
+import random
+from pathlib import Path
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from alphaedge.cli import app
+from alphaedge.experiments.cell import Cell, Found, Shelf
+from alphaedge.experiments.fill import fill, senseless
+from alphaedge.experiments.plan import DATA, EXPERIMENTS, SOME, Plan
+from alphaedge.simulation.task import make_data
+
+from ..data.archives import pack, real
+
+
+@pytest.fixture
+def films(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A MovieLens of 30 users and 40 films: ten regions, 30 batches each."""
+    rng = random.Random(0)
+    users = [f"{u}::{'MF'[u % 2]}::25::{u % 21}::{u % 10}2345" for u in range(1, 31)]
+    movies = [f"{m}::Film {m} ({1980 + m % 20})::{'Drama|War' if m % 3 else 'Comedy'}" for m in range(1, 41)]
+    ratings = []
+    for t in range(15_000):
+        user, movie = t % 30 + 1, rng.randint(1, 40)
+        liked = rng.random() < (0.8 if (movie + user) % 3 else 0.2)
+        ratings.append(f"{user}::{movie}::{5 if liked else 2}::{978300000 + t}")
+    members = {"users.dat": users, "movies.dat": movies, "ratings.dat": ratings}
+    pack(tmp_path, "ml-1m", {name: ("\n".join(lines) + "\n").encode("latin-1") for name, lines in members.items()})
+    monkeypatch.setenv("ALPHAEDGE_DATA", str(tmp_path))
+    return tmp_path
+
+
+def run(*args: str) -> str:
+    found = CliRunner().invoke(app, ["reproduce", *args, "--jobs", "1"], env={"COLUMNS": "200"})
+    assert found.exit_code == 0, found.output
+    return found.output
+
+
+def test_a_table_and_a_figure_become_a_page_with_pictures_and_numbers(films: Path) -> None:
+    out = films / "out"
+    said = run("table3", "staleness", "--data", "movielens", "--runs", "2", "--rows", "all", "--out", str(out))
+    assert f"Results in {out}" in said
+    page = (out / "results.md").read_text()
+    assert "## Table 3: 25% of the edges hostile" in page
+    assert "(0.705)" in page, "the paper's number stands beside ours"
+    assert "**" in page
+    assert "an edge aggregates 1 times: nothing is 5 periods old" in page
+    html = (out / "results.html").read_text()
+    assert "<table>" in html
+    assert 'src="data:image/png' in html
+    assert "http://" not in html.replace("http://www.w3.org", "")
+    assert (out / "staleness.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (out / "staleness.svg").read_text()
+    rows = list(csv.DictReader((out / "cells.csv").open()))
+    assert {r["method"] for r in rows} >= set(SOME)
+
+
+CELL = Cell(data="movielens", method="noagg", runs=2)
+
+
+def test_finished_cells_are_not_run_again_and_give_the_same_page(films: Path) -> None:
+    out, args = films / "out", ("table2", "--data", "movielens", "--runs", "1", "--rows", "all")
+    run(*args, "--out", str(out))
+    first = {p.name: p.stat().st_mtime_ns for p in (out / "cells").iterdir()}
+    table = (out / "cells.csv").read_text()
+    run(*args, "--resume", "--out", str(out))
+    assert {p.name: p.stat().st_mtime_ns for p in (out / "cells").iterdir()} == first
+    assert (out / "cells.csv").read_text() == table
+    again = CliRunner().invoke(app, ["reproduce", *args, "--out", str(out)])
+    assert again.exit_code == 2
+    assert "--resume" in again.output
+
+
+def test_what_is_interrupted_keeps_what_is_finished(films: Path) -> None:
+    shelf = Shelf(films / "cells")
+    cells = [CELL, msgspec.structs.replace(CELL, delay=1)]
+
+    def stop(share: float, finished: int, count: int, title: str) -> None:
+        if finished == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fill(cells, shelf, 1, stop)
+    assert shelf.get(cells[0]) is not None
+    assert shelf.get(cells[1]) is None
+
+
+def test_a_damaged_file_is_a_cell_that_is_not_finished(films: Path) -> None:
+    shelf = Shelf(films / "cells")
+    shelf.put(CELL, Found(per_seed=[0.5], per_edge=[], curves=[]))
+    assert shelf.get(CELL) is not None
+    path = next((films / "cells").iterdir())
+    path.write_bytes(path.read_bytes()[:20])
+    assert shelf.get(CELL) is None
+
+
+@pytest.mark.parametrize("field", ["delay", "runs", "rows", "every", "factor", "adversaries", "drop", "initial"])
+def test_every_field_makes_another_cell(films: Path, field: str) -> None:
+    value = "different" if field == "initial" else 0.5 if field in ("factor", "adversaries", "drop") else 7
+    base = msgspec.structs.replace(CELL, method="alphaedge")
+    assert msgspec.structs.replace(base, **{field: value}).key() != base.key()
+
+
+def test_cells_that_say_nothing_say_why(films: Path) -> None:
+    data = make_data(CELL.settings(), 0)
+    mixing = msgspec.structs.replace(CELL, method="alphaedge", every=4)
+    assert senseless(mixing, data) is None
+    assert senseless(msgspec.structs.replace(mixing, staleness=7), data) == (
+        "an edge aggregates 7 times: nothing is 7 periods old"
+    )
+    assert "never aggregates" in (senseless(msgspec.structs.replace(mixing, every=40), data) or "")
+    assert "after the end" in (senseless(msgspec.structs.replace(CELL, delay=20), data) or "")
+
+
+def test_a_plan_has_every_cell_once_and_noagg_only_where_it_differs() -> None:
+    plan = Plan()
+    cells = plan.cells()
+    assert len(cells) == len(set(cells))
+    assert {c.data for c in cells} == set(DATA)
+    stale = [
+        c for e in ("staleness", "aggregation-period") for c in plan.cells_of(e, "movielens") if c.method == "noagg"
+    ]
+    assert len(set(stale)) == 1
+    assert [c for c in plan.cells_of("delay", "movielens") if c.method == "noagg"][1].delay == 5
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["table9"], ["experiment", "'table9'", "table1", "batch-size"]),
+        (["table1", "--data", "mnist"], ["data", "'mnist'", "movielens"]),
+        (["table1", "--runs", "0"], ["runs", "0", "at least 1"]),
+        (["table1", "--rows", "many"], ["rows", "'many'", "all"]),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(tmp_path: Path, args: list[str], words: list[str]) -> None:
+    found = CliRunner().invoke(app, ["reproduce", *args, "--out", str(tmp_path)])
+    assert found.exit_code == 2
+    for word in words:
+        assert word in found.output
+
+
+def test_help_names_every_experiment() -> None:
+    said = CliRunner().invoke(app, ["reproduce", "--help"], env={"COLUMNS": "200"}).output
+    for name in EXPERIMENTS:
+        assert name in said
+
+
+@real
+def test_the_quick_form_of_table_1_runs_on_the_real_archives(tmp_path: Path) -> None:
+    found = CliRunner().invoke(app, ["reproduce", "table1", "--quick", "--out", str(tmp_path)])
+    assert found.exit_code == 0, found.output
+    page = (tmp_path / "results.md").read_text()
+    for words in (
+        "Complete Journey",
+        "Ta-Feng",
+        "MovieLens-1M",
+        "AirQuality",
+        "Persistence",
+        "Pooled",
+        "Communication",
+    ):
+        assert words in page

@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 from alphaedge.cli import app
 
+from .data.archives import real
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SMALL = ["--edges", "4", "--events", "400", "--jobs", "1"]
@@ -19,6 +21,10 @@ SMALL = ["--edges", "4", "--events", "400", "--jobs", "1"]
 
 def _blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def _commands() -> list[str]:
+    return [line for block in _blocks("sh") for line in block.splitlines() if line.startswith("alphaedge ")]
 
 
 def test_the_python_example_runs_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,12 +36,33 @@ def test_the_python_example_runs_as_printed(tmp_path: Path, monkeypatch: pytest.
 
 def test_the_commands_run_in_the_order_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    commands = [line for block in _blocks("sh") for line in block.splitlines() if line.startswith("alphaedge ")]
+    commands = _commands()
     assert len(commands) >= 5
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     for command in commands:
         words = shlex.split(command, comments=True)[1:]
-        small = [] if "--help" in words or "--config" in words else [*SMALL, "--seeds", "1"]
+        if "--data" in words or "reproduce" in words:
+            continue  # below
+        small = [] if {"--help", "--config", "--table"} & set(words) else [*SMALL, "--seeds", "1"]
         found = CliRunner().invoke(app, [*words, *small])
+        assert found.exit_code == 0, f"{command}: {found.output}"
+
+
+@real
+@pytest.mark.long
+def test_the_commands_on_real_data_run_in_a_short_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for place, command in enumerate(_commands()):
+        words = shlex.split(command, comments=True)[1:]
+        if "--data" in words:
+            short = ["--rows", "10000"]
+        elif "all" in words:
+            short = ["--quick", "--rows", "8000", "--data", "airquality"]
+        elif "reproduce" in words:
+            short = ["--out", str(tmp_path / str(place))]
+        else:
+            continue
+        found = CliRunner().invoke(app, [*words, *short])
         assert found.exit_code == 0, f"{command}: {found.output}"
 
 

@@ -151,6 +151,7 @@ def test_help_names_every_experiment() -> None:
 
 
 @real
+@pytest.mark.long  # CI calls the command itself
 def test_the_quick_form_of_table_1_runs_on_the_real_archives(tmp_path: Path) -> None:
     found = CliRunner().invoke(app, ["reproduce", "table1", "--quick", "--out", str(tmp_path)])
     assert found.exit_code == 0, found.output

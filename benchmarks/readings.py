@@ -30,6 +30,7 @@ def readings() -> dict[str, Method]:
         "newcomers at 0": replace(rule, newcomer=0.0),
         "newcomers at 1": replace(rule, newcomer=1.0),
         "replaced peers forgotten": replace(rule, remember=False),
+        "no pull to records": replace(rule, pull=0.0),
     }.items():
         found[name] = replace(base, aggregation=value)
     for name, choice in {

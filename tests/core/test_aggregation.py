@@ -24,6 +24,7 @@ from alphaedge.core.aggregation import (
     aggregate,
     learn_weights,
     mixture,
+    pulled,
     shares,
     weight_gradient,
 )
@@ -686,3 +687,35 @@ def test_the_papers_weights_move_by_at_most_a_hundredth_per_aggregation() -> Non
     w = world("mlp")
     _, after = w.aggregate(w.weights(), paper)
     assert 0 < (after.raw - 1).abs().max() <= 0.0101
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 5), st.integers(0, 10**9), st.booleans()), min_size=1, max_size=6),
+    st.floats(0.01, 5),
+    st.integers(0, 10_000),
+    st.floats(0, 1),
+)
+def test_pulled_weights_keep_their_sum_and_who_is_absent_keeps_its_own(
+    peers: list[tuple[float, int, bool]], own: float, seen: int, pull: float
+) -> None:
+    raw = torch.tensor([[own, *(p[0] for p in peers)]], dtype=torch.float64)
+    records = torch.tensor([[seen, *(p[1] for p in peers)]], dtype=torch.float64)
+    present = torch.tensor([[p[2] for p in peers]])
+    found = pulled(Weights.fixed(raw), present, records, Learned(pull=pull)).raw
+    taking = torch.cat([torch.tensor([[True]]), present], dim=1)
+    assert torch.equal(found[~taking], raw[~taking])
+    assert float(found[taking].sum()) == pytest.approx(float(raw[taking].sum()))
+    assert bool((found >= 0).all())
+
+
+def test_a_full_pull_is_the_share_of_records_within_bounds() -> None:
+    raw, records = torch.ones(1, 4), torch.tensor([[100.0, 200.0, 1e12, 1.0]])
+    found = pulled(Weights.fixed(raw), torch.ones(1, 3, dtype=torch.bool), records, Learned(pull=1.0)).raw
+    believed = torch.tensor([[100.0, 200.0, 400.0, 25.0]])
+    torch.testing.assert_close(found, 4 * believed / believed.sum())
+
+
+def test_without_pull_weights_stay_as_learned() -> None:
+    weights = Weights.fixed(torch.rand(2, 3))
+    found = pulled(weights, torch.ones(2, 2, dtype=torch.bool), torch.rand(2, 3) * 100, Learned(pull=0.0))
+    assert torch.equal(found.raw, weights.raw)

@@ -64,7 +64,9 @@ def test_k_is_the_same_for_all_methods() -> None:
 @pytest.mark.parametrize("kind", [AlphaEdge, RandPS, NoPS])
 def test_the_papers_reading_is_literal(kind: type[AlphaEdge] | type[RandPS] | type[NoPS]) -> None:
     paper = kind.paper()
-    assert paper.aggregation == Learned(steps=10, rate=0.001, start=1.0, newcomer=0.0, remember=False, batches=1)
+    assert paper.aggregation == Learned(
+        steps=10, rate=0.001, start=1.0, newcomer=0.0, remember=False, batches=1, pull=0.0
+    )
     assert paper.aggregate_every == 20
     assert paper.train_on_aggregation is False
     assert paper.adopt_rows is False

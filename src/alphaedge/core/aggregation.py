@@ -28,6 +28,8 @@ from alphaedge.errors import check_number
 
 # Below this sum the weights say nothing: the own model stays.
 SMALLEST_SUM: Final = 1e-6
+# A model that claims to have learned from more than so many times the own records is not believed.
+MOST: Final = 4.0
 
 
 @final
@@ -44,6 +46,7 @@ class Learned:
         edge that has changed is tried again.
     batches: revealed batches gathered for one learning of weights, of which each step takes the next; the edge does
         not train on them before the mix. At most half of those between two aggregations are gathered.
+    pull: how far weights go back, before each learning, to what the models have learned from (``pulled``).
     """
 
     steps: int = 10
@@ -53,6 +56,7 @@ class Learned:
     remember: bool = True
     fade: float = 0.01
     batches: int = 5
+    pull: float = 0.5
 
     def __post_init__(self) -> None:
         check_number("steps", self.steps, low=1, whole=True)
@@ -61,11 +65,12 @@ class Learned:
         check_number("newcomer", self.newcomer, low=0)
         check_number("fade", self.fade, low=0, high=1)
         check_number("batches", self.batches, low=1, whole=True)
+        check_number("pull", self.pull, low=0, high=1)
 
     @classmethod
     def paper(cls) -> "Learned":
         """The literal reading: rate 0.001 on one batch, newcomers at 0, nothing remembered of a replaced peer."""
-        return cls(rate=0.001, newcomer=0.0, remember=False, batches=1)
+        return cls(rate=0.001, newcomer=0.0, remember=False, batches=1, pull=0.0)
 
 
 @final
@@ -140,6 +145,19 @@ def _normalised(taking: Tensor) -> tuple[Tensor, Tensor]:
     w = (taking / total).masked_fill_(vanished, 0)
     w[:, :1] += vanished
     return w, total
+
+
+def pulled(weights: Weights, present: Tensor, records: Tensor, rule: Learned) -> Weights:
+    """Weights before they are learned, drawn a part of the way to what each model has learned from, [g, 1 + P].
+
+    Who is not known to be better or worse than another is worth as much as it has seen. The sum stays the same, and
+    nobody counts for more than ``MOST`` times the own records, or less than a like part of them, whatever it claims.
+    """
+    taking, own = _taking(present), records[:, :1].clamp(min=1)
+    amount = records.clamp(own / MOST, own * MOST) * taking
+    scale = (weights.raw * taking).sum(1, keepdim=True) / amount.sum(1, keepdim=True)
+    raw = torch.where(taking, torch.lerp(weights.raw, amount * scale, rule.pull), weights.raw)
+    return Weights(raw, weights.m, weights.v, weights.steps)
 
 
 def weight_gradient(raw: Tensor, present: Tensor, differences: Sequence[Tensor], slope: Sequence[Tensor]) -> Tensor:

@@ -21,7 +21,7 @@ class DeepFM(nn.Module):
 
     A feature's row holds its first-order weight and its embedding side by side. A number is a feature whose row is
     scaled by the value; a set is the mean of its members' rows. All categories share one matrix, looked up at once.
-    normalise: whether numbers pass through a ``RunningNorm`` first.
+    spread: deviation of the rows that it starts from. normalise: whether numbers pass through a ``RunningNorm`` first.
     """
 
     def __init__(
@@ -88,9 +88,14 @@ class DeepFM(nn.Module):
 
 
 def deepfm(
-    fields: Sequence[Field], *, dim: int = 8, hidden: Sequence[int] = (64, 32), normalise: bool = False
+    fields: Sequence[Field],
+    *,
+    dim: int = 8,
+    hidden: Sequence[int] = (64, 32),
+    spread: float = 0.01,
+    normalise: bool = False,
 ) -> Model:
     """A ``DeepFM`` as a ``Model``: every id field's rows are an id table."""
     tables = [IdTable((f.name,), (f"ids.{i}",)) for i, f in enumerate(f for f in fields if f.kind == "id")]
-    module = DeepFM(fields, dim=dim, hidden=hidden, normalise=normalise)
+    module = DeepFM(fields, dim=dim, hidden=hidden, spread=spread, normalise=normalise)
     return Model(module, fields=[f.name for f in fields], tables=tables, loss="bce")

@@ -34,8 +34,12 @@ class Source:
     archive: Archive | None = None
 
 
-def _deepfm(data: Dataset, *, normalise: bool) -> Model:
-    return deepfm(data.fields, dim=8 if data.name == "synthetic" else 16, normalise=normalise)
+def _small_deepfm(data: Dataset) -> Model:
+    return deepfm(data.fields)
+
+
+def _deepfm(data: Dataset) -> Model:
+    return deepfm(data.fields, dim=16, spread=0.003, normalise=True)
 
 
 def _mlp(data: Dataset) -> Model:
@@ -47,16 +51,16 @@ def _change(data: Dataset) -> Model:
 
 
 def _either(data: Dataset) -> Model:
-    return _deepfm(data, normalise=True) if data.task == "classify" else _mlp(data)
+    return _deepfm(data) if data.task == "classify" else _mlp(data)
 
 
 def _clicks(rate: float) -> dict[str, Base]:
-    return {"deepfm": Base(partial(_deepfm, normalise=True), rate)}
+    return {"deepfm": Base(_deepfm, rate)}
 
 
 CATALOG: Final[Mapping[str, Source]] = {
-    "synthetic": Source("a store in regions, made up", 50, {"deepfm": Base(partial(_deepfm, normalise=False), 0.005)}),
-    "movielens": Source("MovieLens-1M, 10 edges", 50, _clicks(0.01), movielens.load, movielens.ARCHIVE),
+    "synthetic": Source("a store in regions, made up", 50, {"deepfm": Base(_small_deepfm, 0.005)}),
+    "movielens": Source("MovieLens-1M, 10 edges", 50, _clicks(0.005), movielens.load, movielens.ARCHIVE),
     "airquality": Source(
         "air in Beijing, 35 edges",
         50,
@@ -65,18 +69,18 @@ CATALOG: Final[Mapping[str, Source]] = {
         airquality.ARCHIVE,
     ),
     "completejourney": Source(
-        "promotions in 4 regions", 500, _clicks(0.01), completejourney.load, completejourney.ARCHIVE
+        "promotions in 4 regions", 500, _clicks(0.005), completejourney.load, completejourney.ARCHIVE
     ),
     "completejourney-stores": Source(
         "promotions in 112 stores",
         50,
-        _clicks(0.01),
+        _clicks(0.005),
         partial(completejourney.load, by_store=True),
         completejourney.ARCHIVE,
     ),
-    "tafeng": Source("a grocery store, 4 regions", 500, _clicks(0.01), tafeng.load, tafeng.ARCHIVE),
+    "tafeng": Source("a grocery store, 4 regions", 500, _clicks(0.005), tafeng.load, tafeng.ARCHIVE),
     "tafeng-areas": Source(
-        "a grocery store, 8 areas", 500, _clicks(0.01), partial(tafeng.load, by_area=True), tafeng.ARCHIVE
+        "a grocery store, 8 areas", 500, _clicks(0.005), partial(tafeng.load, by_area=True), tafeng.ARCHIVE
     ),
     "table": Source("a table of your own", 50, {"auto": Base(_either, 0.01)}),
 }

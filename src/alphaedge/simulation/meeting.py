@@ -5,7 +5,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from alphaedge.core.aggregation import Alone, ByRecords, Fetched, Learned, Uniform, Weights, aggregate, shares
+from alphaedge.core.aggregation import Alone, ByRecords, Fetched, Learned, Weights, aggregate, pulled, shares
 from alphaedge.core.exchange import traffic
 from alphaedge.core.links import stack, unstack
 from alphaedge.core.selection import View
@@ -74,7 +74,7 @@ def _mix(world: World, edges: list[int]) -> None:
     models = world.fleet.models(some)
     rule = world.method.aggregation
     known = [since[some] >= 0 for since in world.known_since]
-    weights = _weights(world, some, slot, width)
+    weights = _weights(world, some, slot, present)
     weights = aggregate(models, fetched, weights, rule, batches, world.gradients, known, wanted)
     world.fleet.put_models(some, models)
     if isinstance(rule, Learned):
@@ -86,15 +86,14 @@ def _mix(world: World, edges: list[int]) -> None:
             world.pending[edge] = []
 
 
-def _weights(world: World, edges: Tensor, slot: Tensor, width: int) -> Weights:
+def _weights(world: World, edges: Tensor, slot: Tensor, present: Tensor) -> Weights:
     rule, dtype = world.method.aggregation, world.fleet.dense.dtype
-    if isinstance(rule, Learned):
-        return stack([world.links[e] for e in edges.tolist()], width, dtype)
-    if isinstance(rule, Uniform):
-        return Weights.fixed(torch.ones(len(edges), 1 + width, dtype=dtype))
-    assert isinstance(rule, ByRecords)
     own = world.records[edges].unsqueeze(1)
-    return Weights.fixed(torch.cat([own, world.published.records.flatten()[slot]], dim=1).to(dtype))
+    records = torch.cat([own, world.published.records.flatten()[slot]], dim=1).to(dtype)
+    if isinstance(rule, Learned):
+        learned = stack([world.links[e] for e in edges.tolist()], slot.shape[1], dtype)
+        return pulled(learned, present, records, rule)
+    return Weights.fixed(records if isinstance(rule, ByRecords) else torch.ones_like(records))
 
 
 def _choose(world: World, edge: int) -> list[int]:

@@ -17,7 +17,7 @@ from alphaedge.simulation.results import writable
 from .fleets import linear, linear_bce, measured, predictions, seen, shop
 
 SIZE = 5
-TOP = {"data", "task", "metric", "edges", "clusters", "adversaries", "interrupted", "messages", "methods"}
+TOP = {"data", "task", "metric", "edges", "names", "clusters", "adversaries", "interrupted", "messages", "methods"}
 ROW = {"mean", "ci95", "per_edge", "per_seed", "pooled", "loss", "bytes", "edge_batches_per_second"}
 
 

@@ -182,6 +182,8 @@ def simulate(
             json.write_bytes(text)
     if not silent:
         console.print(_table(summary))
+        if verdict := _verdict(summary):
+            console.print(verdict, highlight=False, markup=False, soft_wrap=True)
     for message in summary["messages"]:
         console.print(f"[yellow]note[/] {escape(message)}", highlight=False, soft_wrap=True)
     if out is not None:
@@ -269,6 +271,25 @@ def _table(summary: dict[str, Any]) -> Table:
             f"{row['edge_batches_per_second']:,.0f}",
         )
     return table
+
+
+def _verdict(summary: dict[str, Any]) -> str:
+    """Whether these edges should learn from each other, edge by edge; nothing without both sides."""
+    ours, alone = (summary["methods"].get(m) for m in ("alphaedge", "noagg"))
+    if not ours or not alone or ours["mean"] is None or alone["mean"] is None:
+        return ""
+    names = summary["names"] or [str(e) for e in range(summary["edges"])]
+    gaps = {
+        name: a - b
+        for name, a, b in zip(names, ours["per_edge"], alone["per_edge"], strict=True)
+        if a is not None and b is not None
+    }
+    gain, better = ours["mean"] - alone["mean"], sum(gap > 0 for gap in gaps.values())
+    text = f"Learning from each other: {gain:+.4f} {summary['metric']} over learning alone, better on {better} of "
+    text += f"{len(gaps)} edges"
+    if 1 < len(gaps) <= 12:
+        text += " (" + ", ".join(f"{name} {gap:+.4f}" for name, gap in sorted(gaps.items(), key=lambda g: -g[1])) + ")"
+    return text + "."
 
 
 def _size(count: float) -> str:

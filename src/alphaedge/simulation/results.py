@@ -146,7 +146,7 @@ class Results:
         self.settings, self.given = settings, given  # given: what came as objects, which no file can name
         self.methods = methods
         self.data_name, self.task, self.metric = data.name, data.task, data.metric
-        self.edges, self.clusters = len(data.streams), data.clusters
+        self.edges, self.clusters, self.names = len(data.streams), data.clusters, data.names
         self.messages = messages
         self.interrupted = False
         self._outcomes: dict[tuple[str, int], Outcome] = {}
@@ -180,6 +180,7 @@ class Results:
             "task": self.task,
             "metric": self.metric,
             "edges": self.edges,
+            "names": list(self.names) if self.names is not None else None,
             "clusters": list(self.clusters) if self.clusters is not None else None,
             "adversaries": hostile,
             "interrupted": self.interrupted,

@@ -54,6 +54,16 @@ def test_the_table_shows_every_method_and_where_the_results_are(first: tuple[Pat
     assert "first" in result.output
 
 
+def test_a_line_says_whether_learning_from_each_other_helped(first: tuple[Path, Result]) -> None:
+    rows = json.loads((first[0] / "summary.json").read_text())["methods"]
+    gain = rows["alphaedge"]["mean"] - rows["noagg"]["mean"]
+    gaps = [a - b for a, b in zip(rows["alphaedge"]["per_edge"], rows["noagg"]["per_edge"], strict=True)]
+    line = next(text for text in first[1].output.splitlines() if text.startswith("Learning from each other"))
+    assert f"{gain:+.4f} AUC over learning alone, better on {sum(g > 0 for g in gaps)} of 3 edges" in line
+    for edge, gap in enumerate(gaps):
+        assert f"{edge} {gap:+.4f}" in line
+
+
 def test_the_folder_is_written(first: tuple[Path, Result]) -> None:
     files = {f.name for f in (first[0] / "first").iterdir()}
     assert {

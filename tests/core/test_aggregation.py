@@ -711,8 +711,14 @@ def test_pulled_weights_keep_their_sum_and_who_is_absent_keeps_its_own(
 def test_a_full_pull_is_the_share_of_records_within_bounds() -> None:
     raw, records = torch.ones(1, 4), torch.tensor([[100.0, 200.0, 1e12, 1.0]])
     found = pulled(Weights.fixed(raw), torch.ones(1, 3, dtype=torch.bool), records, Learned(pull=1.0)).raw
-    believed = torch.tensor([[100.0, 200.0, 400.0, 25.0]])
+    believed = torch.tensor([[100.0, 200.0, 400.0, 1.0]])
     torch.testing.assert_close(found, 4 * believed / believed.sum())
+
+
+def test_a_model_that_has_learned_nothing_is_pulled_to_nothing() -> None:
+    records = torch.tensor([[15_000.0, 0.0, 0.0]])
+    found = pulled(Weights.fixed(torch.ones(1, 3)), torch.ones(1, 2, dtype=torch.bool), records, Learned(pull=1.0)).raw
+    assert found.tolist() == [[3.0, 0.0, 0.0]]
 
 
 def test_without_pull_weights_stay_as_learned() -> None:

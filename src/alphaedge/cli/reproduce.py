@@ -54,6 +54,8 @@ def reproduce(
         plan = _plan(
             experiments or ["all"], data, 1 if quick else runs, QUICK_ROWS if quick and rows is None else _rows(rows)
         )
+        if jobs is not None:
+            check_number("jobs", jobs, low=1, whole=True)
         writable(out)
         if not resume and any((out / "cells").glob("*.json")):
             raise InvalidValue("out", str(out), "a folder without finished cells, or --resume to go on with them")

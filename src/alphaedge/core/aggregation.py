@@ -151,10 +151,10 @@ def pulled(weights: Weights, present: Tensor, records: Tensor, rule: Learned) ->
     """Weights before they are learned, drawn a part of the way to what each model has learned from, [g, 1 + P].
 
     Who is not known to be better or worse than another is worth as much as it has seen. The sum stays the same, and
-    nobody counts for more than ``MOST`` times the own records, or less than a like part of them, whatever it claims.
+    nobody counts for more than ``MOST`` times the own records, whatever it claims.
     """
     taking, own = _taking(present), records[:, :1].clamp(min=1)
-    amount = records.clamp(own / MOST, own * MOST) * taking
+    amount = torch.cat([own, records[:, 1:].minimum(own * MOST)], dim=1) * taking
     scale = (weights.raw * taking).sum(1, keepdim=True) / amount.sum(1, keepdim=True)
     raw = torch.where(taking, torch.lerp(weights.raw, amount * scale, rule.pull), weights.raw)
     return Weights(raw, weights.m, weights.v, weights.steps)

@@ -17,7 +17,6 @@ from alphaedge.data.stream import Dataset, Stream
 from alphaedge.metrics import SCORES
 from alphaedge.simulation.conditions import Conditions
 
-BASELINES: Final = ("prior", "persistence", "pooled")
 CAUTION: Final = 10.0  # events that an item's own rate must have before it counts as much as the edge's
 
 

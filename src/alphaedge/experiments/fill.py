@@ -47,7 +47,8 @@ class _Course:
     def tell(self) -> None:
         """Tell whoever watches."""
         total = sum(self.cost.values()) or 1.0
-        self.report(sum(self.done.values()) / total, self.finished, self.cells, self.title)
+        share = sum(self.done.values()) / total if self.cost else 1.0
+        self.report(share, self.finished, self.cells, self.title)
 
 
 def fill(cells: Iterable[Cell], shelf: Shelf, jobs: int, report: Report) -> None:
@@ -75,20 +76,25 @@ def fill(cells: Iterable[Cell], shelf: Shelf, jobs: int, report: Report) -> None
             course.cost |= {f"{t.name}/{t.seeds[0]}": _cost(cell, data) * len(t.seeds) for t in parts}
     course.tell()
     outcomes: dict[str, dict[int, Outcome]] = {key: {} for key in works}
+    said: dict[str, list[str]] = {key: [] for key in works}
     for some, notes in run_tasks(tasks, min(jobs, max(1, len(tasks))), course.watch, bench):
         key = some[0].method
         outcomes[key] |= {o.seed: o for o in some}
+        said[key] += notes
         cell, owner = works[key]
         if len(outcomes[key]) == cell.runs:
             runs = outcomes.pop(key)
-            shelf.put(cell, _found([runs[seed] for seed in range(cell.runs)], notes, owner))
+            shelf.put(cell, _found([runs[seed] for seed in range(cell.runs)], said[key], owner))
             course.finished += 1
             course.tell()
 
 
 def senseless(cell: Cell, data: Dataset) -> str | None:
     """Why a cell would say nothing, if so."""
-    batches = int(median(len(s) // cell.settings().size for s in data.streams))
+    counts = [len(s) // cell.settings().size for s in data.streams]
+    if min(counts) == 0:
+        return f"an edge has {min(len(s) for s in data.streams)} events, less than one batch of {cell.settings().size}"
+    batches = int(median(counts))
     mixes = batches // cell.every
     if cell.method in METHODS and cell.method != "noagg":
         if mixes == 0:
@@ -103,7 +109,7 @@ def senseless(cell: Cell, data: Dataset) -> str | None:
 def _tasks(cell: Cell, data: Dataset, own: Dataset | None) -> list[Task]:
     settings = cell.settings()
     method = settings.method.apply(cell.method if cell.method in METHODS else "noagg")
-    model = partial(settings.base.make, data) if own is not None else None
+    model = partial(settings.base.make, own) if own is not None else None
     stack = max(1, STACKED_EDGES // (1 if own is not None else len(data.streams)))
     seeds = range(cell.runs)
     return [

@@ -84,7 +84,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         if experiment == "table2":
             return [self.table_cell(data, m, drop=SHARE) for m in SOME]
         if experiment == "table3":
-            return [self.table_cell(data, m, adversaries=SHARE) for m in (*SOME, "nops", "uniweight")]
+            return [self.table_cell(data, m, adversaries=SHARE) for m in ALL]
         if experiment == "scores-over-time":
             return [self.table_cell(data, m) for m in SOME]
         sweep = SWEEPS[experiment]

@@ -39,7 +39,7 @@ def _small_deepfm(data: Dataset) -> Model:
 
 
 def _deepfm(data: Dataset) -> Model:
-    return deepfm(data.fields, dim=16, spread=0.003, normalise=True)
+    return deepfm(data.fields, dim=16, spread=0.003, gain=4.0, normalise=True)
 
 
 def _mlp(data: Dataset) -> Model:
@@ -51,7 +51,11 @@ def _change(data: Dataset) -> Model:
 
 
 def _either(data: Dataset) -> Model:
-    return _deepfm(data) if data.task == "classify" else _mlp(data)
+    if data.task == "classify":
+        return _deepfm(data)
+    if any(f.kind == "id" for f in data.fields):
+        return deepfm(data.fields, dim=16, spread=0.003, gain=4.0, unit=data.unit, normalise=True, loss="mse")
+    return _mlp(data)
 
 
 def _clicks(rate: float) -> dict[str, Base]:
@@ -60,7 +64,7 @@ def _clicks(rate: float) -> dict[str, Base]:
 
 CATALOG: Final[Mapping[str, Source]] = {
     "synthetic": Source("a store in regions, made up", 50, {"deepfm": Base(_small_deepfm, 0.005)}),
-    "movielens": Source("MovieLens-1M, 10 edges", 50, _clicks(0.005), movielens.load, movielens.ARCHIVE),
+    "movielens": Source("MovieLens-1M, 10 edges", 50, _clicks(0.003), movielens.load, movielens.ARCHIVE),
     "airquality": Source(
         "air in Beijing, 35 edges",
         50,
@@ -69,18 +73,18 @@ CATALOG: Final[Mapping[str, Source]] = {
         airquality.ARCHIVE,
     ),
     "completejourney": Source(
-        "promotions in 4 regions", 500, _clicks(0.005), completejourney.load, completejourney.ARCHIVE
+        "promotions in 4 regions", 500, _clicks(0.003), completejourney.load, completejourney.ARCHIVE
     ),
     "completejourney-stores": Source(
         "promotions in 112 stores",
         50,
-        _clicks(0.005),
+        _clicks(0.003),
         partial(completejourney.load, by_store=True),
         completejourney.ARCHIVE,
     ),
-    "tafeng": Source("a grocery store, 4 regions", 500, _clicks(0.005), tafeng.load, tafeng.ARCHIVE),
+    "tafeng": Source("a grocery store, 4 regions", 500, _clicks(0.003), tafeng.load, tafeng.ARCHIVE),
     "tafeng-areas": Source(
-        "a grocery store, 8 areas", 500, _clicks(0.005), partial(tafeng.load, by_area=True), tafeng.ARCHIVE
+        "a grocery store, 8 areas", 500, _clicks(0.003), partial(tafeng.load, by_area=True), tafeng.ARCHIVE
     ),
     "table": Source("a table of your own", 50, {"auto": Base(_either, 0.01)}),
 }

@@ -12,6 +12,8 @@ from alphaedge.cli import app
 from alphaedge.experiments.cell import Cell, Found, Shelf
 from alphaedge.experiments.fill import fill, senseless
 from alphaedge.experiments.plan import DATA, EXPERIMENTS, SOME, Plan
+from alphaedge.experiments.reproduce import page as page_of
+from alphaedge.report.page import markdown
 from alphaedge.simulation.task import make_data
 
 from ..data.archives import pack, real
@@ -103,6 +105,24 @@ def test_every_field_makes_another_cell(films: Path, field: str) -> None:
     value = "different" if field == "initial" else 0.5 if field in ("factor", "adversaries", "drop") else 7
     base = msgspec.structs.replace(CELL, method="alphaedge")
     assert msgspec.structs.replace(base, **{field: value}).key() != base.key()
+
+
+def test_the_page_says_what_was_reached_and_what_was_not(films: Path) -> None:
+    out = films / "out"
+    run("table1", "--data", "movielens", "--runs", "1", "--rows", "all", "--out", str(out))
+    page = (out / "results.md").read_text()
+    assert "| MovieLens-1M: at least 0.719 |" in page
+    assert "| **no** |" in page or "| yes |" in page
+    assert "Scored behind the first quarter" in page
+    assert "Edges that start from different models" in page
+
+
+def test_nothing_is_claimed_without_cells(films: Path) -> None:
+    plan = Plan(data=("movielens",))
+    text = markdown(page_of(plan, dict.fromkeys(plan.cells()), "alphaedge reproduce", "today"))
+    assert "holds" not in text
+    assert "nothing can be said" in text
+    assert "Too few cells" in text
 
 
 def test_cells_that_say_nothing_say_why(films: Path) -> None:

@@ -279,10 +279,11 @@ def _verdict(summary: dict[str, Any]) -> str:
     if not ours or not alone or ours["mean"] is None or alone["mean"] is None:
         return ""
     names = summary["names"] or [str(e) for e in range(summary["edges"])]
+    hostile = {edge for edges in summary["adversaries"].values() for edge in edges}
     gaps = {
         name: a - b
-        for name, a, b in zip(names, ours["per_edge"], alone["per_edge"], strict=True)
-        if a is not None and b is not None
+        for edge, (name, a, b) in enumerate(zip(names, ours["per_edge"], alone["per_edge"], strict=True))
+        if a is not None and b is not None and edge not in hostile
     }
     gain, better = ours["mean"] - alone["mean"], sum(gap > 0 for gap in gaps.values())
     text = f"Learning from each other: {gain:+.4f} {summary['metric']} over learning alone, better on {better} of "

@@ -3,7 +3,7 @@
 A stand-in for the paper's private Dataset-B. Every (day, customer, product) of the receipts of November 2000 to
 February 2001 is a positive; for each, one product that the customer did not buy that day is drawn from the assortment,
 the products sold in the store in the last four weeks, that day included. A price is the product's mean on the last
-day that it was sold, the same for both kinds of event. https://www.kaggle.com/datasets/chiranjivdas09/ta-feng-grocery-dataset.
+day before that it was sold. https://www.kaggle.com/datasets/chiranjivdas09/ta-feng-grocery-dataset.
 """
 
 from typing import Final
@@ -32,7 +32,7 @@ def load(*, by_area: bool = False, seed: int = 0) -> Dataset:
     prices = sold.group_by("product", "day").agg(price=pl.col("price").mean()).sort("day")
     frame = pairs.join(who, on="customer", how="left").join(what, on="product", how="left")
     frame = frame.sort("day", "customer", "product").join_asof(
-        prices, on="day", by="product", strategy="backward", check_sortedness=False
+        prices, on="day", by="product", strategy="backward", allow_exact_matches=False, check_sortedness=False
     )
     frame = frame.with_columns(time=pl.col("day") + pl.Series(rng.random(len(frame))))
     areas = sorted(REGIONS)
@@ -42,16 +42,17 @@ def load(*, by_area: bool = False, seed: int = 0) -> Dataset:
         area=codes(pl.col("area")),
         age=codes(pl.col("age")),
         subclass=codes(pl.col("subclass")),
-        log_price=pl.col("price").log1p(),
+        price_known=pl.col("price").is_not_null(),
+        log_price=pl.col("price").log1p().fill_null(0),
     )
     fields = (
         field(frame, "customer", "id"),
         field(frame, "product", "id"),
         *(field(frame, c, "category") for c in ("subclass", "age", "area")),
-        Field("price", "number"),
+        Field("price", "number", 2),
     )
     name = "tafeng-areas" if by_area else "tafeng"
-    parts = streams(frame, len(set(numbers.values())), fields, {"price": ["log_price"]})
+    parts = streams(frame, len(set(numbers.values())), fields, {"price": ["log_price", "price_known"]})
     return Dataset(name, "classify", fields, parts)
 
 

@@ -2,10 +2,13 @@
 
 import hashlib
 import os
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Literal, final
 
 import msgspec
+import polars as pl
 
 from alphaedge.core.methods import METHODS
 from alphaedge.simulation.catalog import CATALOG
@@ -50,10 +53,22 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
         ).resolved()
 
     def key(self) -> str:
-        """A name for the cell's file: the same for the same settings, another when a default has changed."""
+        """A name for the cell's file: the same for the same settings and the same code, else another."""
         method = repr(self.settings().method.apply(self.method)) if self.method in METHODS else self.method
-        text = f"{self.settings().toml()}\n{self.method}\n{method}"
+        text = f"{self.settings().toml()}\n{self.method}\n{method}\n{_code()}"
         return f"{self.data}-{self.method}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+@cache
+def _code() -> str:
+    """A hash of all code that a score can depend on: a cell of other code is another cell."""
+    package = resources.files("alphaedge")
+    found = hashlib.sha256()
+    for part in ("core", "data", "models", "simulation"):
+        for file in sorted(package.joinpath(part).iterdir(), key=lambda f: f.name):
+            if file.name.endswith(".py"):
+                found.update(file.read_bytes())
+    return found.hexdigest()
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +77,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     per_seed: list[float | None]
     per_edge: list[list[float | None]]
     curves: list[list[float | None]]
+    late: list[float | None] = []  # like per_seed, without the first quarter of all batches
     bytes: tuple[int, int, int] = (0, 0, 0)  # whole models, common rows, changed rows
     mixes: int = 0
     seconds: float = 0.0
@@ -77,11 +93,19 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
             per_seed=[o.mean(o.per_edge) for o in outcomes],
             per_edge=[o.per_edge for o in outcomes],
             curves=curves,
+            late=[_late(o) for o in outcomes],
             bytes=(full, common, changed),
             mixes=sum(o.weights.select("edge", "aggregation").n_unique() for o in outcomes if len(o.weights)),
             seconds=sum(o.seconds for o in outcomes),
             notes=notes,
         )
+
+
+def _late(outcome: Outcome) -> float | None:
+    scores = outcome.scores
+    behind = scores.filter(pl.col("time") > pl.col("time").quantile(0.25)).group_by("edge").agg(pl.col("score").mean())
+    per_edge: dict[int, float | None] = dict(behind.rows())
+    return outcome.mean([per_edge.get(edge) for edge in range(len(outcome.per_edge))])
 
 
 def _edge_scores(outcome: Outcome, edge: int) -> list[float | None]:

@@ -7,8 +7,11 @@ from alphaedge.experiments.cell import Found
 from alphaedge.metrics import interval95, mean
 from alphaedge.report.html import NONE
 
-RIVALS: Final = ("noagg", "fedweight", "uniweight", "randps", "nops")
-OURS: Final = ("alphaedge", "alphaedge-paper")
+# Like is compared with like: the literal reading with literal rivals.
+RIVALS: Final[Mapping[str, Sequence[str]]] = {
+    "alphaedge": ("noagg", "fedweight", "uniweight", "randps", "nops"),
+    "alphaedge-paper": ("noagg", "fedweight", "uniweight", "randps-paper", "nops-paper"),
+}
 LEVEL: Final = 0.001  # scores closer than this count as level
 
 
@@ -51,31 +54,34 @@ def difference(one: Score, two: Score) -> Score | None:
     return of_runs([a - b for a, b in zip(one.runs, two.runs, strict=True)])
 
 
-def best_rival(scores: Scores) -> str | None:
-    """The best of the paper's rivals."""
-    return max((m for m in RIVALS if m in scores), key=lambda m: scores[m].mean, default=None)
+def best_rival(scores: Scores, method: str = "alphaedge") -> str | None:
+    """The best of the rivals of AlphaEdge, or of its literal reading."""
+    return max((m for m in RIVALS[method] if m in scores), key=lambda m: scores[m].mean, default=None)
 
 
 def significant(scores: Scores, method: str) -> bool:
     """Whether the method's paired difference to the best rival is clear of zero, whichever way."""
-    rival = best_rival(scores)
+    rival = best_rival(scores, method)
     if rival is None or method not in scores:
         return False
     gap = difference(scores[method], scores[rival])
     return gap is not None and gap.ci95 is not None and abs(gap.mean) > gap.ci95
 
 
+def plain(found: Score | None) -> str:
+    """Mean ± interval."""
+    if found is None:
+        return NONE
+    return f"{found.mean:.4f}" + (f" ± {found.ci95:.4f}" if found.ci95 is not None else "")
+
+
 def written(scores: Scores, method: str, paper: float | None = None) -> str:
-    """A table's entry: mean ± interval, bold for the best method, a star where AlphaEdge clearly differs."""
+    """A table's entry: mean ± interval, bold for the best of the row, a star where AlphaEdge clearly differs."""
     if method not in scores:
         return NONE if paper is None else f"{NONE} ({paper:.3f})"
-    found = scores[method]
-    text = f"{found.mean:.4f}"
-    if found.ci95 is not None:
-        text += f" ± {found.ci95:.4f}"
-    best = max((scores[m].mean for m in scores if m in RIVALS or m in OURS), default=None)
-    if method in (*RIVALS, *OURS) and found.mean == best:
+    text = plain(scores[method])
+    if scores[method].mean == max(s.mean for s in scores.values()):
         text = f"**{text}**"
-    if method in OURS and significant(scores, method):
+    if method in RIVALS and significant(scores, method):
         text += " ★"
     return text if paper is None else f"{text} ({paper:.3f})"

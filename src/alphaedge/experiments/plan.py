@@ -8,12 +8,21 @@ import msgspec
 from alphaedge.errors import InvalidValue
 from alphaedge.experiments.cell import Cell
 
-ALL: Final = ("noagg", "fedweight", "uniweight", "randps", "nops", "alphaedge-paper", "alphaedge")
+PLAIN: Final = ("noagg", "fedweight", "uniweight")
+LITERAL: Final = ("randps-paper", "nops-paper", "alphaedge-paper")
+ALL: Final = (*PLAIN, *LITERAL, "randps", "nops", "alphaedge")
 SOME: Final = ("noagg", "fedweight", "randps", "alphaedge-paper", "alphaedge")
+APART: Final = ("fedweight", "uniweight", "alphaedge-paper", "alphaedge")
+DOWN: Final = ("noagg", "fedweight", "randps-paper", "alphaedge-paper", "randps", "alphaedge")
 DATA: Final = ("completejourney", "tafeng", "movielens", "airquality")
-# Above so many rows a data set is cut (Dataset.window): tables, and the many cells of figures.
+# Above so many rows a data set is cut (Dataset.window): in tables, and in the many cells of figures.
 TABLE_ROWS: Final = 1_000_209
-FIGURE_ROWS: Final = 250_000
+FIGURE_ROWS: Final[Mapping[str, int]] = {
+    "completejourney": 800_000,
+    "tafeng": 800_000,
+    "movielens": 250_000,
+    "airquality": 1_000_209,
+}
 SHARE: Final = 0.25  # of edges that are hostile, of time that an edge is down
 
 
@@ -57,7 +66,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def figure_cell(self, data: str, method: str, **changes: object) -> Cell:
         """A cell of a figure."""
-        return _cell(data, method, None, self.runs, self._rows(FIGURE_ROWS), changes)
+        return _cell(data, method, None, self.runs, self._rows(FIGURE_ROWS[data]), changes)
 
     def _rows(self, usual: int) -> int | None:
         return usual if self.rows is None else self.rows or None
@@ -74,15 +83,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """The cells of one experiment on one data set."""
         if experiment == "table1":
             cells = [self.table_cell(data, m) for m in (*ALL, "prior", "pooled")]
-            cells += [
-                self.table_cell(data, m, initial="different") for m in ("uniweight", "alphaedge-paper", "alphaedge")
-            ]
+            cells += [self.table_cell(data, m, initial="different") for m in APART]
             if data == "airquality":
                 cells += [self.table_cell(data, "persistence")]
                 cells += [self.table_cell(data, m, "change") for m in (*ALL, "pooled")]
             return cells
         if experiment == "table2":
-            return [self.table_cell(data, m, drop=SHARE) for m in SOME]
+            return [self.table_cell(data, m, drop=SHARE) for m in DOWN]
         if experiment == "table3":
             return [self.table_cell(data, m, adversaries=SHARE) for m in ALL]
         if experiment == "scores-over-time":

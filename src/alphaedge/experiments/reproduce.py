@@ -6,9 +6,10 @@ from pathlib import Path
 from alphaedge.experiments.cell import Cell, Found, Shelf
 from alphaedge.experiments.compare import score
 from alphaedge.experiments.fill import Report, fill
+from alphaedge.experiments.goals import goals
 from alphaedge.experiments.plan import FIGURE_ROWS, SWEEPS, TABLE_ROWS, Plan
 from alphaedge.experiments.sweeps import blocks_of
-from alphaedge.experiments.tables import communication, table1, table2, table3
+from alphaedge.experiments.tables import communication, table1, table2, table3, title
 from alphaedge.report.page import Block, Heading, Text, write
 
 
@@ -32,9 +33,10 @@ def page(plan: Plan, found: dict[Cell, Found | None], command: str, date: str) -
     finished = sum(f is not None for f in found.values())
     seconds = sum(f.seconds for f in found.values() if f is not None)
     rows = "all rows" if plan.rows == 0 else f"at most {plan.rows:,} rows" if plan.rows else ""
+    figures = ", ".join(f"{title(d)} {FIGURE_ROWS[d]:,}" for d in plan.data if FIGURE_ROWS[d] < TABLE_ROWS)
     rule = rows or (
-        f"at most {TABLE_ROWS:,} rows of a data set for tables and {FIGURE_ROWS:,} for figures: those that follow the "
-        "first quarter in time, where settings may have been chosen"
+        f"at most {TABLE_ROWS:,} rows of a data set for tables, and less for figures ({figures}). A set with more rows "
+        "is cut to a window that begins after its first quarter, as far as that is long enough; one with fewer is whole"
     )
     blocks: list[Block] = [
         Heading("The paper's evaluation on public data", 1),
@@ -52,7 +54,7 @@ def page(plan: Plan, found: dict[Cell, Found | None], command: str, date: str) -
             blocks += communication(plan, found.get)
         if experiment == "scores-over-time" or experiment in SWEEPS:
             blocks += blocks_of(experiment, plan, found.get)
-    return blocks
+    return blocks + goals(plan, found.get)
 
 
 def _write_csv(path: Path, found: dict[Cell, Found | None]) -> None:

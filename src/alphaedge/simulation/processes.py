@@ -61,6 +61,7 @@ def _spread(tasks: list[Task], jobs: int, watch: Watch) -> Iterator[tuple[list[O
     context = multiprocessing.get_context("spawn")
     channel = context.Queue()
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_Worker.start, initargs=(channel,))
+    others = set(multiprocessing.active_children())
     with pool, _asked_to_stop() as stop:
         waiting = {pool.submit(_Worker.run, task) for task in tasks}
         try:
@@ -76,7 +77,7 @@ def _spread(tasks: list[Task], jobs: int, watch: Watch) -> Iterator[tuple[list[O
             for future in waiting:
                 future.cancel()
             if waiting:
-                for process in multiprocessing.active_children():
+                for process in set(multiprocessing.active_children()) - others:
                     process.terminate()
 
 

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from alphaedge.cli import app
+from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.config import load
 
 TINY = ["--methods", "noagg", "--batch-size", "5", "--jobs", "1", "--executor", "one-at-a-time"]
@@ -57,4 +58,5 @@ def test_an_archive_that_is_there_runs_with_what_suits_it(tmp_path: Path) -> Non
     summary = json.loads((tmp_path / "s.json").read_text())
     assert (summary["data"], summary["edges"], summary["metric"]) == ("movielens", 10, "AUC")
     settings = load(tmp_path / "out" / "config.toml")
-    assert (settings.data, settings.model, settings.rate) == ("movielens", "deepfm", 0.01)
+    suits = CATALOG["movielens"].models["deepfm"].rate
+    assert (settings.data, settings.model, settings.rate) == ("movielens", "deepfm", suits)

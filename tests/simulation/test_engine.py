@@ -540,6 +540,21 @@ def test_an_edge_that_is_there_for_no_batch_does_no_harm() -> None:
     assert found.summary()["methods"]["noagg"]["mean"] is not None
 
 
+@pytest.mark.parametrize("delay", [0, 3])
+def test_a_twin_that_is_fully_trusted_predicts_as_noagg_does(delay: int) -> None:
+    guarded = NoPS(aggregate_every=6, home=Home(trust=-1e9))
+    found = seen(
+        methods={"guarded": guarded, "alone": NoAgg()},
+        data=measured(3, 40),
+        model=linear,
+        rate=0.05,
+        batch_size=SIZE,
+        conditions=Conditions(delay=delay),
+    )
+    one, two = (world.record.predictions for world in found.worlds)
+    assert torch.allclose(one, two, atol=1e-6)
+
+
 @pytest.mark.parametrize("method", [UniWeight(aggregate_every=5), NoPS(aggregate_every=5, home=Home())])
 @pytest.mark.parametrize("bootstrap", [True, False])
 def test_who_joins_late_starts_from_a_peers_newest_model_or_from_scratch(bootstrap: bool, method: Method) -> None:

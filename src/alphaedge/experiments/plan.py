@@ -18,8 +18,8 @@ DATA: Final = ("completejourney", "tafeng", "movielens", "airquality")
 # Above so many rows a data set is cut (Dataset.window): in tables, and in the many cells of figures.
 TABLE_ROWS: Final = 1_000_209
 FIGURE_ROWS: Final[Mapping[str, int]] = {
-    "completejourney": 800_000,
-    "tafeng": 800_000,
+    "completejourney": 600_000,
+    "tafeng": 600_000,
     "movielens": 250_000,
     "airquality": 1_000_209,
 }

@@ -102,19 +102,23 @@ class Engine:
         edges = [e for e, state in enumerate(world.state) if state == "to train"]
         for start in range(0, len(edges), self.block):
             block = edges[start : start + self.block]
-            stretch = Stretch.of({e: self._plan(e, world.pending[e]) for e in block})
-            twin = Stretch.of({e: self._plan(e, world.pending_home[e]) for e in block}) if self.home else None
+            stretch = Stretch.of({e: self._plan(e) for e in block})
+            twin = Stretch.of({e: self._plan(e, twin=True) for e in block}) if self.home else None
             self._run_block(stretch, twin)
         for edge in edges:
             end, world.at[edge] = world.stretch_end(edge)
             timeline, local = world.where(edge)
             world.moment[edge] = timeline.moment(local, end)
             world.state[edge] = "done" if end is None or edge in world.record.stopped else "to aggregate"
-            world.pending[edge] = world.pending_home[edge] = []
+            world.pending[edge] = []
 
-    def _plan(self, edge: int, pending: list[int]) -> tuple[list[int], list[int]]:
-        """The (predicted, trained) batches of an edge's next stretch; it starts with what is still to be trained."""
+    def _plan(self, edge: int, *, twin: bool = False) -> tuple[list[int], list[int]]:
+        """The (predicted, trained) batches of an edge's next stretch; it starts with what is still to be trained.
+
+        The twin, which never mixes, trains on every batch as soon as it is revealed.
+        """
         world = self.world
+        pending = [] if twin else world.pending[edge]
         timeline, local = world.where(edge)
         first, delay, gathered = timeline.first[local], world.conditions.delay, world.method.gathered
         end, stop = world.stretch_end(edge)
@@ -122,7 +126,7 @@ class Engine:
         trained = [-1] * (gathered - len(pending)) + pending
         for number in range(world.at[edge], stop):
             # The batches that an aggregation will learn its weights on are not trained on before it.
-            kept = end is not None and number > end - gathered and end - delay - gathered + 1 >= first
+            kept = not twin and end is not None and number > end - gathered and end - delay - gathered + 1 >= first
             trained.append(-1 if kept or number - delay < first else number - delay)
         return predicted, trained
 

@@ -43,7 +43,7 @@ def _reveal(world: World, edge: int) -> None:
     revealed = list(range(newest - world.method.gathered + 1, newest + 1))
     if revealed[0] < timeline.first[local]:
         revealed = []  # nothing is learned before the first reveal
-    world.pending[edge] = world.pending_home[edge] = revealed
+    world.pending[edge] = revealed
     world.state[edge] = "to train" if world.at[edge] < timeline.last[local] else "done"
 
 

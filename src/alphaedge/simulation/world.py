@@ -62,7 +62,6 @@ class World:
         self.at = [first for t in timelines for first in t.first]  # the next batch to predict
         self.moment = [join for t in timelines for join in t.join]  # of the event that an edge waits for
         self.pending: list[list[int]] = [[] for _ in range(total)]  # revealed batches still to be trained on
-        self.pending_home: list[list[int]] = [[] for _ in range(total)]  # ... by the never-mixed twin
 
     @property
     def start_weight(self) -> float:

@@ -192,4 +192,4 @@ def test_the_published_archive_has_four_regions_and_a_negative_for_nearly_every_
     labels = torch.cat([s.labels for s in data.streams])
     assert int(labels.sum()) == 817_741
     assert 0.995 < int((labels == 0).sum()) / 817_741 <= 1
-    assert [f.size for f in data.fields] == [32_266, 23_812, 1_998, 11, 8, 1]
+    assert [f.size for f in data.fields] == [32_266, 23_812, 1_998, 11, 8, 2]

@@ -12,6 +12,7 @@ from jinja2 import Environment, StrictUndefined
 from matplotlib.figure import Figure
 
 from alphaedge.report.figures import in_order, look, save
+from alphaedge.report.page import whole
 
 Figures = Mapping[str, Figure] | Sequence[tuple[str, str, Figure]]
 
@@ -53,7 +54,7 @@ def write(path: str | Path, *, summary: Mapping[str, Any], figures: Figures, con
         figures = [(name, "", figure) for name, figure in figures.items()]
     text = resources.files("alphaedge.report").joinpath("report.html").read_text(encoding="utf-8")
     template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(text)
-    page = template.render(
+    body = template.render(
         title=title,
         summary=summary,
         facts=_facts(summary),
@@ -62,7 +63,7 @@ def write(path: str | Path, *, summary: Mapping[str, Any], figures: Figures, con
         figures=[_picture(*each) for each in figures],
         config=config_toml,
     )
-    Path(path).write_text(page, encoding="utf-8")
+    Path(path).write_text(whole(title, body), encoding="utf-8")
 
 
 def human(count: float) -> str:

@@ -92,8 +92,13 @@ def html(blocks: Sequence[Block], title: str) -> str:
                 save(block.figure, buffer)
                 data = base64.b64encode(buffer.getvalue()).decode("ascii")
                 parts.append(f'<figure><img alt="{escape(block.alt)}" src="data:image/png;base64,{data}"></figure>')
+    return whole(title, "\n".join(parts))
+
+
+def whole(title: str, body: str) -> str:
+    """A page of this HTML, with the style that all pages have."""
     shell = resources.files("alphaedge.report").joinpath("page.html").read_text(encoding="utf-8")
-    return shell.replace("{{ title }}", escape(title)).replace("{{ body }}", "\n".join(parts))
+    return shell.replace("{{ title }}", escape(title)).replace("{{ body }}", body)
 
 
 def write(blocks: Sequence[Block], folder: Path, name: str, title: str) -> None:

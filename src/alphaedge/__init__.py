@@ -11,7 +11,7 @@ from alphaedge.core.fields import Field
 from alphaedge.core.home import Home
 from alphaedge.core.methods import AlphaEdge, FedWeight, Method, NoAgg, NoPS, RandPS, UniWeight
 from alphaedge.core.model import IdTable, Loss, Model
-from alphaedge.core.optimizer import SGD, Adam
+from alphaedge.core.optimizer import SGD, Adagrad, Adam
 from alphaedge.core.selection import Everybody, Fixed, Greedy, Nobody, Random
 from alphaedge.data.stream import Dataset, Stream
 from alphaedge.data.synthetic import Store, synthetic
@@ -25,6 +25,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "SGD",
+    "Adagrad",
     "Adam",
     "Alone",
     "AlphaEdge",

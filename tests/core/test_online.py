@@ -13,7 +13,7 @@ from alphaedge.core.fleet import Fleet
 from alphaedge.core.gradients import OneAtATime, Stacked
 from alphaedge.core.model import Model
 from alphaedge.core.online import Online, learn, predict
-from alphaedge.core.optimizer import SGD, Adam
+from alphaedge.core.optimizer import SGD, Adagrad, Adam, Optimizer
 from alphaedge.errors import InvalidValue
 
 from .zoo import ZOO, Case, batch_of, numbers
@@ -98,8 +98,32 @@ def test_fifty_steps_with_lazy_rows_are_torchs_sparse_adam() -> None:
         _assert_is(fleet, model, e, module, 2e-5)
 
 
-@pytest.mark.parametrize("optimizer", [Adam(rate=0.1, rows="lazy"), SGD(0.1)])
-def test_lazy_rows_move_only_where_the_batch_names_them(optimizer: Adam | SGD) -> None:
+def test_rows_with_a_rule_of_their_own_are_torchs_adagrad_beside_adam() -> None:
+    case, model = ZOO["two tables"], ZOO["two tables"].model()
+    fleet, engine = _fleet(model), Stacked(model)
+    online = Online(Adam(rate=0.01), rows=Adagrad(0.1, eps=1e-3))
+    in_tables = {c.name for t in model.tables for c in t.columns}
+    modules = [_module_of(fleet, model, e) for e in range(3)]
+    pairs = []
+    for module in modules:
+        parameters = dict(module.named_parameters())
+        rows = [p for name, p in parameters.items() if name in in_tables]
+        rest = [p for name, p in parameters.items() if name not in in_tables]
+        pairs.append((torch.optim.Adagrad(rows, lr=0.1, eps=1e-3), torch.optim.Adam(rest, lr=0.01)))
+    for inputs, labels in _stream(case, 3, 50):
+        learn(fleet, batch_of(inputs, labels, model), engine, online)
+        for e, (module, both) in enumerate(zip(modules, pairs, strict=True)):
+            module.zero_grad()
+            logits = module(*[x[e] for x in inputs]).reshape(-1)
+            nn.functional.binary_cross_entropy_with_logits(logits, labels[e]).backward()
+            for optimizer in both:
+                optimizer.step()
+    for e, module in enumerate(modules):
+        _assert_is(fleet, model, e, module, 1e-7)
+
+
+@pytest.mark.parametrize("optimizer", [Adam(rate=0.1, rows="lazy"), Adagrad(0.1), SGD(0.1)])
+def test_lazy_rows_move_only_where_the_batch_names_them(optimizer: Optimizer) -> None:
     case, model = ZOO["two tables"], ZOO["two tables"].model()
     fleet, engine = _fleet(model), Stacked(model, trace=False)
     for inputs, labels in _stream(case, 3, 4, size=2):

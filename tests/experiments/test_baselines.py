@@ -8,7 +8,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from alphaedge import Dataset, Field, Stream
-from alphaedge.experiments.baselines import CAUTION, labels_of, pooled, simple
+from alphaedge.experiments.baselines import CAUTION, batch_scores, labels_of, pooled, simple
 
 SIZE = 4
 
@@ -34,28 +34,27 @@ def clicked(events: int = 40) -> Dataset:
 
 def test_persistence_is_the_first_number() -> None:
     data = measured()
-    found = simple("persistence", data, SIZE, 0)
     for edge, stream in enumerate(data.streams):
         last, labels = stream.inputs["x"][:20, 0].numpy(), stream.labels[:20].numpy()
         expected = 1 - (np.abs(last - labels) / (last + labels)).reshape(5, SIZE).mean(1)
-        np.testing.assert_allclose(found[edge].numpy(), expected, rtol=1e-5)
+        np.testing.assert_allclose(batch_scores("persistence", data, edge, SIZE, 0), expected, rtol=1e-5)
 
 
 def test_the_prior_of_a_number_is_the_mean_of_the_batches_before() -> None:
     data = measured()
-    found = simple("prior", data, SIZE, 0)
+    found = batch_scores("prior", data, 1, SIZE, 0)
     labels = data.streams[1].labels[:20].numpy()
     for batch in range(5):
         usual = labels[: batch * SIZE].mean() if batch else 0.0
         now = labels[batch * SIZE : (batch + 1) * SIZE]
-        assert float(found[1][batch]) == pytest.approx(1 - np.mean(np.abs(usual - now) / (usual + now)), rel=1e-5)
+        assert found[batch] == pytest.approx(1 - np.mean(np.abs(usual - now) / (usual + now)), rel=1e-5)
 
 
 def test_the_prior_of_a_click_is_the_rate_of_the_item_in_the_batches_before() -> None:
     data = clicked()
     stream = data.streams[0]
     item, labels = stream.inputs["item"].numpy(), stream.labels.numpy()
-    found = simple("prior", data, 10, 0)[0]
+    found = batch_scores("prior", data, 0, 10, 0)
     for batch in range(1, 4):
         seen, now = slice(0, batch * 10), slice(batch * 10, (batch + 1) * 10)
         usual = labels[seen].mean()
@@ -63,7 +62,7 @@ def test_the_prior_of_a_click_is_the_rate_of_the_item_in_the_batches_before() ->
             (labels[seen][item[seen] == i].sum() + CAUTION * usual) / ((item[seen] == i).sum() + CAUTION)
             for i in item[now]
         ]
-        assert float(found[batch]) == pytest.approx(roc_auc_score(labels[now], rates), abs=1e-6)
+        assert found[batch] == pytest.approx(roc_auc_score(labels[now], rates), abs=1e-6)
 
 
 @pytest.mark.parametrize("name", ["prior", "persistence"])
@@ -73,14 +72,23 @@ def test_later_events_change_no_earlier_score(name: str) -> None:
     labels, x = first.labels.clone(), first.inputs["x"].clone()
     labels[12:], x[12:] = 9.0, 9.0
     changed = dataclasses.replace(data, streams=(Stream({"x": x}, labels, first.times), *data.streams[1:]))
-    before, after = (simple(name, d, SIZE, 0)[0] for d in (data, changed))
-    assert torch.equal(before[:3], after[:3])
-    assert not torch.equal(before[3:], after[3:])
+    before, after = (batch_scores(name, d, 0, SIZE, 0) for d in (data, changed))
+    assert before[:3] == after[:3]
+    assert before[3:] != after[3:]
+
+
+def test_a_baseline_is_averaged_over_batches_then_edges() -> None:
+    data = measured()
+    found = simple("persistence", data, SIZE, 2)
+    edges = [np.mean(batch_scores("persistence", data, edge, SIZE, 0)) for edge in range(3)]  # type: ignore[arg-type]
+    assert found.per_edge == [pytest.approx(edges)] * 2
+    assert found.per_seed == [pytest.approx(np.mean(edges))] * 2, "without noise all runs are the same"
+    assert found.names == ["0", "1", "2"]
 
 
 def test_pooled_batches_stay_whole_and_follow_time() -> None:
     data = measured()
-    whole, owner = pooled(data, SIZE)
+    whole, owner = pooled(data, SIZE, 0)
     assert len(whole.streams) == 1
     assert sorted(owner) == [0] * 5 + [1] * 5 + [2] * 5
     taken = [0, 0, 0]
@@ -96,4 +104,7 @@ def test_noise_that_belongs_to_the_data_is_in_every_baseline() -> None:
     data = dataclasses.replace(clicked(400), noise={0: 0.25})
     flipped = labels_of(data, 0, 0) != data.streams[0].labels
     assert 0.15 < float(flipped.float().mean()) < 0.35
-    assert torch.equal(pooled(data, SIZE)[0].streams[0].labels, labels_of(data, 0, 0))
+    one, other = (pooled(data, SIZE, seed)[0].streams[0].labels for seed in (0, 1))
+    assert torch.equal(one, labels_of(data, 0, 0))
+    assert not torch.equal(one, other), "each run draws its own"
+    assert len(set(simple("prior", data, SIZE, 2).per_seed)) == 2

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from alphaedge.cli import app
 from alphaedge.experiments.cell import Cell, Found, Shelf
 from alphaedge.experiments.fill import fill, senseless
-from alphaedge.experiments.plan import DATA, EXPERIMENTS, SOME, Plan
+from alphaedge.experiments.plan import DATA, EXPERIMENTS, MANY, SOME, Plan
 from alphaedge.experiments.reproduce import page as page_of
 from alphaedge.report.page import markdown
 from alphaedge.simulation.task import make_data
@@ -50,7 +50,8 @@ def test_a_table_and_a_figure_become_a_page_with_pictures_and_numbers(films: Pat
     assert "## Table 3: 25% of the edges hostile" in page
     assert "(0.705)" in page, "the paper's number stands beside ours"
     assert "**" in page
-    assert "an edge aggregates 1 times: nothing is 5 periods old" in page
+    assert "[1] an edge aggregates 1 time: nothing is 5 periods old" in page
+    assert "\N{EN DASH} [1]" in page
     html = (out / "results.html").read_text()
     assert "<table>" in html
     assert 'src="data:image/png' in html
@@ -140,7 +141,7 @@ def test_a_plan_has_every_cell_once_and_noagg_only_where_it_differs() -> None:
     plan = Plan()
     cells = plan.cells()
     assert len(cells) == len(set(cells))
-    assert {c.data for c in cells} == set(DATA)
+    assert {c.data for c in cells} == {*DATA, *MANY.values()}
     stale = [
         c for e in ("staleness", "aggregation-period") for c in plan.cells_of(e, "movielens") if c.method == "noagg"
     ]

@@ -122,29 +122,6 @@ def inputs(count: int = 12) -> list[Tensor]:
     return [torch.randint(0, 3, (count,)), torch.rand(count, 4) * 50, torch.randn(count, 2)]
 
 
-@pytest.mark.parametrize("normalise", [False, True])
-def test_a_model_of_change_starts_as_persistence_exactly(normalise: bool) -> None:
-    module = MLP(FIELDS, (8, 4), change=True, normalise=normalise, unit=50.0)
-    for _ in range(3):
-        batch = inputs()
-        assert torch.equal(module(*batch), batch[1][:, 0]), "the first number of the first field of numbers"
-
-
-def test_a_model_of_change_learns_the_change() -> None:
-    module = MLP(FIELDS, (8,), change=True, normalise=True)
-    optimizer = torch.optim.Adam(module.parameters(), 0.02)
-    errors = []
-    for _ in range(300):
-        batch = inputs(50)
-        label = batch[1][:, 0] * torch.tensor([0.5, 1.0, 2.0])[batch[0]]
-        loss = (module(*batch) - label).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        errors.append(loss.item())
-    assert sum(errors[-20:]) < 0.1 * sum(errors[:20])
-
-
 @given(st.floats(0.01, 1000), SEEDS)
 def test_the_unit_scales_the_output(unit: float, seed: int) -> None:
     torch.manual_seed(seed)
@@ -152,23 +129,6 @@ def test_the_unit_scales_the_output(unit: float, seed: int) -> None:
     scaled.load_state_dict(plain.state_dict())
     batch = inputs()
     torch.testing.assert_close(scaled(*batch), plain(*batch) * unit)
-
-
-def test_the_change_is_a_factor_and_the_unit_is_in_its_exponent() -> None:
-    plain, change = MLP(FIELDS, (8,)), MLP(FIELDS, (8,), change=True, unit=0.1)
-    change.load_state_dict(plain.state_dict())
-    kind, past, recent = inputs()
-    expected = past[:, 0] * torch.exp(0.1 * plain(kind, past.log1p(), recent))
-    torch.testing.assert_close(change(kind, past, recent), expected)
-
-
-def test_the_change_stays_within_a_factor_of_e_squared() -> None:
-    plain, change = MLP(FIELDS, (8,)), MLP(FIELDS, (8,), change=True, unit=1e6)
-    change.load_state_dict(plain.state_dict())
-    kind, past, recent = inputs()
-    up = plain(kind, past.log1p(), recent) > 0
-    expected = past[:, 0] * torch.exp(torch.where(up, 2.0, -2.0))
-    torch.testing.assert_close(change(kind, past, recent), expected)
 
 
 def test_every_number_field_is_normalised_and_nothing_else() -> None:

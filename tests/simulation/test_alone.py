@@ -56,6 +56,23 @@ def lazy_adam(net: nn.Module, model: Model) -> Step:
     return step
 
 
+def adagrad_rows(net: nn.Module, model: Model) -> Step:
+    """torch.optim.Adagrad for id tables, torch.optim.Adam for the rest."""
+    in_tables = {column.name for table in model.tables for column in table.columns}
+    parts: dict[bool, list[Tensor]] = {True: [], False: []}
+    for name, p in net.named_parameters():
+        parts[name in in_tables].append(p)
+    both = torch.optim.Adagrad(parts[True], lr=0.1, eps=1e-4), torch.optim.Adam(parts[False], lr=RATE)
+
+    def step(loss: Tensor) -> None:
+        net.zero_grad()
+        loss.backward()
+        for optimizer in both:
+            optimizer.step()
+
+    return step
+
+
 def by_hand(
     data: Dataset, edge: int, model: Model, rule: Callable[[nn.Module, Model], Step], *, delay: int = 0, steps: int = 1
 ) -> Tensor:
@@ -94,7 +111,7 @@ def test_deepfm_alone_learns_as_a_plain_loop_does(rows: str, rule: Callable[[nn.
     assert torch.allclose(predictions(found.world, 1), expected, atol=1e-4)
 
 
-@pytest.mark.parametrize(("rows", "rule"), [("dense", dense_adam), ("lazy", lazy_adam)])
+@pytest.mark.parametrize(("rows", "rule"), [("dense", dense_adam), ("lazy", lazy_adam), ("adagrad", adagrad_rows)])
 @pytest.mark.parametrize("delay", [0, 3])
 def test_with_a_delay_the_step_at_t_uses_batch_t_minus_delay(
     rows: str, rule: Callable[[nn.Module, Model], Step], delay: int

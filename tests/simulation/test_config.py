@@ -113,7 +113,7 @@ def test_a_wrong_value_inside_a_list_or_table_is_shown(raw: dict[str, Any], foun
 @pytest.mark.parametrize(
     ("field", "choices"),
     [
-        ("id_rows", ["lazy", "dense"]),
+        ("id_rows", ["adagrad", "lazy", "dense"]),
         ("clock", ["event-time", "batch-index"]),
         ("initial", ["shared", "different"]),
         ("executor", ["stacked", "one-at-a-time"]),
@@ -147,6 +147,7 @@ EVERYTHING = Settings(
     rate=0.02,
     local_steps=2,
     id_rows="dense",
+    id_rate=0.3,
     clock="batch-index",
     initial="different",
     executor="one-at-a-time",

@@ -85,7 +85,7 @@ def test_they_agree_on_mixed_running_statistics() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("conditions", [Conditions(), ROUGH, CHURN], ids=["calm", "rough", "churn"])
-@pytest.mark.parametrize("id_rows", ["lazy", "dense"])
+@pytest.mark.parametrize("id_rows", ["adagrad", "lazy", "dense"])
 @pytest.mark.parametrize("clock", ["event-time", "batch-index"])
 def test_all_methods_agree_on_deepfm_whatever_happens(clock: str, id_rows: str, conditions: Conditions) -> None:
     # An edge that joins late or leaves early takes fewer steps.

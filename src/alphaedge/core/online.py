@@ -23,13 +23,22 @@ from alphaedge.errors import check_number
 @final
 @dataclass(frozen=True)
 class Online:
-    """How an edge learns from a batch: which rule, and how many steps (the paper: Adam at 0.001, one)."""
+    """How an edge learns from a batch: which rule, and how many steps (the paper: Adam at 0.001, one).
+
+    rows: the rule of id rows, where they have one of their own.
+    """
 
     optimizer: Optimizer = field(default_factory=Adam)
     local_steps: int = 1
+    rows: Optimizer | None = None
 
     def __post_init__(self) -> None:
         check_number("local_steps", self.local_steps, low=1, whole=True)
+
+    @property
+    def row_rule(self) -> Optimizer:
+        """The rule of id rows."""
+        return self.rows or self.optimizer
 
 
 def predict(fleet: Fleet, batch: Batch, gradients: Gradients) -> Tensor:
@@ -45,22 +54,23 @@ def learn(fleet: Fleet, batch: Batch, gradients: Gradients, online: Online) -> t
     """
     first: tuple[Tensor, Tensor] | None = None
     for _ in range(online.local_steps):
-        found = _step(fleet, batch, gradients, online.optimizer)
+        found = _step(fleet, batch, gradients, online)
         first = first or found
     assert first is not None
     return first
 
 
-def _step(fleet: Fleet, batch: Batch, gradients: Gradients, optimizer: Optimizer) -> tuple[Tensor, Tensor]:
+def _step(fleet: Fleet, batch: Batch, gradients: Gradients, online: Online) -> tuple[Tensor, Tensor]:
     places = [t.flat(r) for t, r in zip(fleet.tables, batch.rows, strict=True)]
     rows = [t.gather(t.value, p) for t, p in zip(fleet.tables, places, strict=True)]
     found = gradients.gradient(fleet.dense, rows, fleet.buffers, batch.inputs, batch.labels)
     fleet.steps += 1
-    optimizer.update(fleet.dense, fleet.dense_m, fleet.dense_v, found.dense, fleet.steps)
+    online.optimizer.update(fleet.dense, fleet.dense_m, fleet.dense_v, found.dense, fleet.steps)
+    rule = online.row_rule
     for table, batch_rows, place, value, slope in zip(fleet.tables, batch.rows, places, rows, found.rows, strict=True):
-        if optimizer.rows == "lazy":
+        if rule.rows == "lazy":
             m, v = table.gather(table.m, place), table.gather(table.v, place)
-            optimizer.update(value, m, v, slope, fleet.steps)
+            rule.update(value, m, v, slope, fleet.steps)
             for storage, moved in ((table.value, value), (table.m, m), (table.v, v)):
                 table.scatter(storage, place, moved)
         else:
@@ -68,7 +78,7 @@ def _step(fleet: Fleet, batch: Batch, gradients: Gradients, optimizer: Optimizer
             spread = torch.zeros_like(whole[0])
             local = torch.arange(len(fleet))[:, None] * spread.shape[1] + batch_rows
             spread.view(-1, spread.shape[-1]).index_add_(0, local.reshape(-1), slope.reshape(-1, spread.shape[-1]))
-            optimizer.update(*whole, spread, fleet.steps)
+            rule.update(*whole, spread, fleet.steps)
             table.value[table.edges], table.m[table.edges], table.v[table.edges] = whole
     fleet.buffers.update(found.buffers)
     return found.outputs, found.losses

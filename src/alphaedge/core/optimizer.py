@@ -5,9 +5,10 @@ Adam (Kingma and Ba, 2015), with g the gradient and t the edge's step count:
     m <- b1 m + (1 - b1) g          v <- b2 v + (1 - b2) g^2
     p <- p - rate * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 
-**Rows of id tables** follow one of two readings, ``Adam.rows``. ``"lazy"`` moves only the rows that the batch names:
-then "changed since the last fetch" has a meaning, as the paper assumes. ``"dense"`` is what ``torch.optim.Adam`` does
-to an ``nn.Embedding``: momentum keeps moving every row that was ever touched. See docs/decisions.
+**Rows of id tables** follow one of two readings of Adam, ``Adam.rows``. ``"lazy"`` moves only the rows that the batch
+names: then "changed since the last fetch" has a meaning, as the paper assumes. ``"dense"`` is what ``torch.optim.Adam``
+does to an ``nn.Embedding``: momentum keeps moving every row that was ever touched. Or rows have a rule of their own
+(``Online.rows``): Adagrad, whose steps shrink with what a row has seen. See docs/decisions.
 """
 
 from dataclasses import dataclass
@@ -113,4 +114,26 @@ class SGD:
         value.add_(gradient, alpha=-self.rate)
 
 
-Optimizer = Adam | SGD
+@final
+@dataclass(frozen=True)
+class Adagrad:
+    """v <- v + g^2, p <- p - rate * g / (sqrt(v) + eps) (Duchi, Hazan and Singer, 2011).
+
+    Made for rows of ids: one that was seen twice takes large steps, one that was seen a thousand times small ones.
+    """
+
+    rate: float = 0.1
+    eps: float = 1e-4
+    rows: Literal["lazy"] = "lazy"
+
+    def __post_init__(self) -> None:
+        check_number("rate", self.rate, above=0)
+        check_number("eps", self.eps, above=0)
+
+    def update(self, value: Tensor, m: Tensor, v: Tensor, gradient: Tensor, steps: Tensor) -> None:
+        """One step in place; ``m`` and ``steps`` are not used."""
+        v.addcmul_(gradient, gradient)
+        value.addcdiv_(gradient, v.sqrt().add_(self.eps), value=-self.rate)
+
+
+Optimizer = Adam | Adagrad | SGD

@@ -24,6 +24,7 @@ ARCHIVE: Final = Archive(
     },
 )
 EDGES: Final = 10
+NOISY_EDGE: Final = 0
 USERS, MOVIES, OCCUPATIONS = 6040, 3952, 21
 AGES: Final = (1, 18, 25, 35, 45, 50, 56)
 GENRES: Final = (
@@ -64,7 +65,9 @@ def load() -> Dataset:
         pl.col("user") - 1, pl.col("movie") - 1, "time", label=(pl.col("rating") >= 4).cast(pl.Float32)
     )
     frame = frame.join(users, on="user", how="left").join(movies, on="movie", how="left")
-    return Dataset("movielens", "classify", FIELDS, streams(frame, EDGES, FIELDS, {"genres": GENRES}), noise={0: 0.1})
+    return Dataset(
+        "movielens", "classify", FIELDS, streams(frame, EDGES, FIELDS, {"genres": GENRES}), noise={NOISY_EDGE: 0.1}
+    )
 
 
 def _table(member: str, schema: dict[str, type[pl.DataType]]) -> pl.DataFrame:

@@ -58,6 +58,11 @@ class Dataset:
         """The score that this task is judged by."""
         return "AUC" if self.task == "classify" else "1-SMAPE"
 
+    @property
+    def edge_names(self) -> list[str]:
+        """What the edges are called: their names, or their numbers."""
+        return list(self.names) if self.names else [str(e) for e in range(len(self.streams))]
+
     def window(self, rows: int | None) -> "Dataset":
         """The ``rows`` events, of all edges, that follow the first quarter of the time-ordered events; None: all.
 

@@ -7,6 +7,7 @@ pooled        one model that sees all edges' data in the order of time, as a cen
 Each predicts a batch before it learns from it, and is scored batch by batch like every method.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,8 +15,10 @@ import torch
 from torch import Tensor
 
 from alphaedge.data.stream import Dataset, Stream
-from alphaedge.metrics import SCORES
+from alphaedge.experiments.cell import Found, curve
+from alphaedge.metrics import SCORES, mean
 from alphaedge.simulation.conditions import Conditions
+from alphaedge.simulation.results import Outcome
 
 CAUTION: Final = 10.0  # events that an item's own rate must have before it counts as much as the edge's
 
@@ -30,15 +33,35 @@ def labels_of(data: Dataset, edge: int, seed: int) -> Tensor:
     return torch.where(flips, low + high - labels, labels)
 
 
-def simple(name: str, data: Dataset, size: int, seed: int) -> list[Tensor]:
-    """Scores of every batch of every edge under ``prior`` or ``persistence``."""
-    found = []
-    for edge, stream in enumerate(data.streams):
-        count = len(stream) // size
-        labels = labels_of(data, edge, seed)[: count * size]
-        predictions = _last(data, stream) if name == "persistence" else _usual(data, stream, labels, size)
-        found.append(SCORES[data.metric](predictions[: count * size].view(count, size), labels.view(count, size)))
-    return found
+def simple(name: str, data: Dataset, size: int, runs: int) -> Found:
+    """What ``prior`` or ``persistence`` scores; runs differ where noise belongs to the data."""
+    scores = [[batch_scores(name, data, edge, size, seed) for edge in range(len(data.streams))] for seed in range(runs)]
+    return _found(scores, data.edge_names)
+
+
+def _found(
+    scores: list[list[list[float | None]]], names: list[str], seconds: float = 0.0, notes: Sequence[str] = ()
+) -> Found:
+    """From the scores of every batch of every edge in every run."""
+    per_edge = [[mean([s for s in edge if s is not None]) for edge in run] for run in scores]
+    return Found(
+        per_seed=[mean([e for e in run if e is not None]) for run in per_edge],
+        per_edge=per_edge,
+        curves=[curve([run[edge] for run in scores]) for edge in range(len(names))],
+        names=names,
+        seconds=seconds,
+        notes=list(notes),
+    )
+
+
+def batch_scores(name: str, data: Dataset, edge: int, size: int, seed: int) -> list[float | None]:
+    """The score of each batch of an edge; None where there is none."""
+    stream = data.streams[edge]
+    count = len(stream) // size
+    labels = labels_of(data, edge, seed)[: count * size]
+    predictions = _last(data, stream) if name == "persistence" else _usual(data, stream, labels, size)
+    found = SCORES[data.metric](predictions[: count * size].view(count, size), labels.view(count, size))
+    return [None if s != s else s for s in found.tolist()]
 
 
 def _last(data: Dataset, stream: Stream) -> Tensor:
@@ -65,10 +88,10 @@ def _usual(data: Dataset, stream: Stream, labels: Tensor, size: int) -> Tensor:
     return torch.cat(predictions).float()
 
 
-def pooled(data: Dataset, size: int) -> tuple[Dataset, list[int]]:
+def pooled(data: Dataset, size: int, seed: int) -> tuple[Dataset, list[int]]:
     """All edges' batches as the stream of one edge, in the order of their last events; and whose batch each is.
 
-    The noise that belongs to the data set is that of seed 0.
+    The noise that belongs to the data set is that of the seed.
     """
     counts = [len(s) // size for s in data.streams]
     owner = torch.cat([torch.full((c,), e) for e, c in enumerate(counts)])
@@ -80,7 +103,18 @@ def pooled(data: Dataset, size: int) -> tuple[Dataset, list[int]]:
         return cut.view(len(owner), size, *cut.shape[1:])[order].flatten(0, 1)
 
     inputs = {f.name: joined([s.inputs[f.name] for s in data.streams]) for f in data.fields}
-    labels = joined([labels_of(data, e, 0) for e in range(len(counts))])
+    labels = joined([labels_of(data, e, seed) for e in range(len(counts))])
     stream = Stream(inputs, labels, times[order].repeat_interleave(size))
     whole = replace(data, streams=(stream,), noise={}, names=None, clusters=None)
     return whole, owner[order].tolist()
+
+
+def shared_out(runs: list[Outcome], notes: list[str], names: list[str], owner: list[int]) -> Found:
+    """What the pooled model scores, each batch counted for the edge that it came from."""
+    scores = []
+    for outcome in runs:
+        parts: list[list[float | None]] = [[] for _ in names]
+        for number, score in outcome.scores.select("batch", "score").rows():
+            parts[owner[number]].append(score)
+        scores.append(parts)
+    return _found(scores, names, sum(o.seconds for o in runs), notes)

@@ -78,14 +78,19 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     per_edge: list[list[float | None]]
     curves: list[list[float | None]]
     late: list[float | None] = []  # like per_seed, without the first quarter of all batches
+    pooled: list[float | None] = []  # like per_seed, of all events of an edge at once instead of batch by batch
+    losses: list[float | None] = []  # like per_seed: log loss, or mean squared error
+    names: list[str] = []  # of the edges
     bytes: tuple[int, int, int] = (0, 0, 0)  # whole models, common rows, changed rows
     mixes: int = 0
+    fetches: int = 0
+    beyond_start: int = 0  # fetches that wanted a model from before the start and got the initial one
     seconds: float = 0.0
     notes: list[str] = []
 
     @classmethod
-    def of(cls, outcomes: list[Outcome], notes: list[str]) -> "Found":
-        """From finished runs, in the order of their seeds."""
+    def of(cls, outcomes: list[Outcome], notes: list[str], names: list[str]) -> "Found":
+        """From finished runs, in the order of their seeds, of a data set whose edges have these names."""
         edges = range(len(outcomes[0].per_edge))
         curves = [curve([_edge_scores(o, e) for o in outcomes]) for e in edges]
         full, common, changed = (sum(o.bytes[i] for o in outcomes) for i in range(3))
@@ -94,8 +99,13 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
             per_edge=[o.per_edge for o in outcomes],
             curves=curves,
             late=[_late(o) for o in outcomes],
+            pooled=[o.mean(o.pooled) for o in outcomes],
+            losses=[o.mean(o.losses) for o in outcomes],
+            names=names,
             bytes=(full, common, changed),
             mixes=sum(o.weights.select("edge", "aggregation").n_unique() for o in outcomes if len(o.weights)),
+            fetches=sum(int(o.fetches["count"].sum()) for o in outcomes),
+            beyond_start=sum(o.beyond_start for o in outcomes),
             seconds=sum(o.seconds for o in outcomes),
             notes=notes,
         )

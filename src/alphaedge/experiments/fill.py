@@ -5,13 +5,10 @@ from functools import partial
 from statistics import median
 from typing import NamedTuple, final
 
-import torch
-
-from alphaedge.core.methods import METHODS
+from alphaedge.core.methods import METHODS, method
 from alphaedge.data.stream import Dataset
-from alphaedge.experiments.baselines import pooled, simple
-from alphaedge.experiments.cell import Cell, Found, Shelf, curve
-from alphaedge.metrics import mean
+from alphaedge.experiments.baselines import pooled, shared_out, simple
+from alphaedge.experiments.cell import Cell, Found, Shelf
 from alphaedge.simulation.processes import run_tasks
 from alphaedge.simulation.record import Progress
 from alphaedge.simulation.results import Outcome
@@ -24,6 +21,7 @@ Report = Callable[[float, int, int, str], None]
 
 class _Work(NamedTuple):
     cell: Cell
+    names: list[str]  # of the edges
     owner: list[int] | None  # of each batch, where one stream holds those of all edges
 
 
@@ -66,12 +64,11 @@ def fill(cells: Iterable[Cell], shelf: Shelf, jobs: int, report: Report) -> None
             shelf.put(cell, Found(per_seed=[], per_edge=[], curves=[], notes=[reason]))
             course.finished += 1
         elif cell.method in ("prior", "persistence"):
-            shelf.put(cell, _simple(cell, data, size))
+            shelf.put(cell, simple(cell.method, data, size, cell.runs))
             course.finished += 1
         else:
-            own, owner = pooled(data, size) if cell.method == "pooled" else (None, None)
-            works[cell.key()] = _Work(cell, owner)
-            parts = _tasks(cell, data, own)
+            parts, owner = _pooled(cell, data) if cell.method == "pooled" else (_tasks(cell, data), None)
+            works[cell.key()] = _Work(cell, data.edge_names, owner)
             tasks += parts
             course.cost |= {f"{t.name}/{t.seeds[0]}": _cost(cell, data) * len(t.seeds) for t in parts}
     course.tell()
@@ -81,10 +78,11 @@ def fill(cells: Iterable[Cell], shelf: Shelf, jobs: int, report: Report) -> None
         key = some[0].method
         outcomes[key] |= {o.seed: o for o in some}
         said[key] += notes
-        cell, owner = works[key]
+        cell, names, owner = works[key]
         if len(outcomes[key]) == cell.runs:
-            runs = outcomes.pop(key)
-            shelf.put(cell, _found([runs[seed] for seed in range(cell.runs)], said[key], owner))
+            runs = [outcomes[key].pop(seed) for seed in range(cell.runs)]
+            notes = said[key]
+            shelf.put(cell, Found.of(runs, notes, names) if owner is None else shared_out(runs, notes, names, owner))
             course.finished += 1
             course.tell()
 
@@ -100,22 +98,31 @@ def senseless(cell: Cell, data: Dataset) -> str | None:
         if mixes == 0:
             return f"an edge has {batches} batches and never aggregates"
         if cell.staleness >= mixes:
-            return f"an edge aggregates {mixes} times: nothing is {cell.staleness} periods old"
+            return f"an edge aggregates {mixes} {'time' if mixes == 1 else 'times'}: nothing is {cell.staleness} periods old"
     if 2 * cell.delay > batches:
         return f"an edge has {batches} batches: most feedback would come after the end"
     return None
 
 
-def _tasks(cell: Cell, data: Dataset, own: Dataset | None) -> list[Task]:
+def _tasks(cell: Cell, data: Dataset) -> list[Task]:
     settings = cell.settings()
-    method = settings.method.apply(cell.method if cell.method in METHODS else "noagg")
-    model = partial(settings.base.make, own) if own is not None else None
-    stack = max(1, STACKED_EDGES // (1 if own is not None else len(data.streams)))
+    chosen = settings.method.apply(cell.method)
+    stack = max(1, STACKED_EDGES // len(data.streams))
     seeds = range(cell.runs)
     return [
-        Task(settings, cell.key(), method, tuple(seeds[first : first + stack]), own, model)
+        Task(settings, cell.key(), chosen, tuple(seeds[first : first + stack]), None, None)
         for first in range(0, cell.runs, stack)
     ]
+
+
+def _pooled(cell: Cell, data: Dataset) -> tuple[list[Task], list[int]]:
+    """One edge that learns alone from everybody's batches, and whose batch each is."""
+    settings, alone, key = cell.settings(), method("noagg"), cell.key()
+    # Noise that belongs to the data is drawn anew for each seed; without it one stream serves all.
+    stacks = [(seed,) for seed in range(cell.runs)] if data.noise else [tuple(range(cell.runs))]
+    streams = [(seeds, *pooled(data, settings.size, seeds[0])) for seeds in stacks]
+    tasks = [Task(settings, key, alone, seeds, own, partial(settings.base.make, own)) for seeds, own, _ in streams]
+    return tasks, streams[0][2]
 
 
 def _cost(cell: Cell, data: Dataset) -> float:
@@ -125,41 +132,7 @@ def _cost(cell: Cell, data: Dataset) -> float:
     each = 0.5 + size / 100
     if cell.method == "pooled":
         return 3 * batches * each
-    method = cell.settings().method.apply(cell.method)
-    steps = 2.0 if method.home else 1.0
-    weights = 0.0 if cell.method == "noagg" else (1.0 if method.home or "paper" in cell.method else 0.3)
+    rule = cell.settings().method.apply(cell.method)
+    steps = 2.0 if rule.home else 1.0
+    weights = 0.0 if cell.method == "noagg" else (1.0 if rule.home or "paper" in cell.method else 0.3)
     return batches * each * (steps + weights * 20 / cell.every)
-
-
-def _simple(cell: Cell, data: Dataset, size: int) -> Found:
-    runs = [simple(cell.method, data, size, seed) for seed in range(cell.runs)]
-    per_edge = [[_mean(scores) for scores in run] for run in runs]
-    curves = [curve([_numbers(run[edge]) for run in runs]) for edge in range(len(data.streams))]
-    return Found(per_seed=[mean([e for e in r if e is not None]) for r in per_edge], per_edge=per_edge, curves=curves)
-
-
-def _found(runs: list[Outcome], notes: list[str], owner: list[int] | None) -> Found:
-    if owner is None:
-        return Found.of(runs, notes)
-    edges = max(owner) + 1
-    scores = [_shared_out([None if s is None else float(s) for s in o.scores["score"]], owner, edges) for o in runs]
-    per_edge = [[mean([s for s in edge if s is not None]) for edge in run] for run in scores]
-    curves = [curve([run[edge] for run in scores]) for edge in range(edges)]
-    per_seed = [mean([e for e in run if e is not None]) for run in per_edge]
-    seconds = sum(o.seconds for o in runs)
-    return Found(per_seed=per_seed, per_edge=per_edge, curves=curves, seconds=seconds, notes=notes)
-
-
-def _shared_out(scores: list[float | None], owner: list[int], edges: int) -> list[list[float | None]]:
-    parts: list[list[float | None]] = [[] for _ in range(edges)]
-    for score, edge in zip(scores, owner, strict=True):
-        parts[edge].append(score)
-    return parts
-
-
-def _mean(scores: torch.Tensor) -> float | None:
-    return mean([s for s in _numbers(scores) if s is not None])
-
-
-def _numbers(scores: torch.Tensor) -> list[float | None]:
-    return [None if s != s else s for s in scores.tolist()]

@@ -1,8 +1,8 @@
 """What the method should reach on public data, and what it does reach."""
 
 from alphaedge.experiments.compare import LEVEL, Score, best_rival, score
+from alphaedge.experiments.grids import Lookup, row_of, title
 from alphaedge.experiments.plan import ALL, SHARE, Plan
-from alphaedge.experiments.tables import Lookup, scores_of, title
 from alphaedge.report.page import Block, Grid, Heading, Text
 
 MOVIELENS = 0.719  # the paper's figure
@@ -12,7 +12,7 @@ def goals(plan: Plan, get: Lookup) -> list[Block]:
     """A row a goal: what was asked, what was measured, whether it is reached."""
     rows: list[list[str]] = []
     for data in plan.data:
-        calm, hostile = (scores_of(plan, get, data, ALL, adversaries=share) for share in (0.0, SHARE))
+        calm, hostile = (row_of(plan, get, data, ALL, adversaries=share).scores for share in (0.0, SHARE))
         ours = calm.get("alphaedge")
         if ours is None:
             continue
@@ -26,7 +26,7 @@ def goals(plan: Plan, get: Lookup) -> list[Block]:
         if rival is not None and "alphaedge" in hostile:
             gap = hostile["alphaedge"].mean - hostile[rival].mean
             rows.append(_row(f"{title(data)}, 25% hostile: at or above {title(rival)}, the best rival", gap, 0.0))
-        down = scores_of(plan, get, data, ["alphaedge"], drop=SHARE).get("alphaedge")
+        down = row_of(plan, get, data, ["alphaedge"], drop=SHARE).scores.get("alphaedge")
         if down is not None:
             rows.append(_row(f"{title(data)}, 25% down: loses less than 0.01", down.mean - ours.mean, -0.01))
         if data == "movielens":

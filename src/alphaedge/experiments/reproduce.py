@@ -7,9 +7,11 @@ from alphaedge.experiments.cell import Cell, Found, Shelf
 from alphaedge.experiments.compare import score
 from alphaedge.experiments.fill import Report, fill
 from alphaedge.experiments.goals import goals
-from alphaedge.experiments.plan import FIGURE_ROWS, SWEEPS, TABLE_ROWS, Plan
-from alphaedge.experiments.sweeps import blocks_of
-from alphaedge.experiments.tables import communication, table1, table2, table3, title
+from alphaedge.experiments.grids import Lookup, title
+from alphaedge.experiments.over_time import over_time
+from alphaedge.experiments.plan import FIGURE_ROWS, TABLE_ROWS, Plan
+from alphaedge.experiments.sweeps import figure_of
+from alphaedge.experiments.tables import communication, many_edges, table1, table2, table3
 from alphaedge.report.page import Block, Heading, Text, write
 
 
@@ -32,29 +34,59 @@ def page(plan: Plan, found: dict[Cell, Found | None], command: str, date: str) -
     """Everything that the plan asks for."""
     finished = sum(f is not None for f in found.values())
     seconds = sum(f.seconds for f in found.values() if f is not None)
-    rows = "all rows" if plan.rows == 0 else f"at most {plan.rows:,} rows" if plan.rows else ""
-    figures = ", ".join(f"{title(d)} {FIGURE_ROWS[d]:,}" for d in plan.data if FIGURE_ROWS[d] < TABLE_ROWS)
-    rule = rows or (
-        f"at most {TABLE_ROWS:,} rows of a data set for tables, and less for figures ({figures}). A set with more rows "
-        "is cut to a window that begins after its first quarter, as far as that is long enough; one with fewer is whole"
-    )
+    rule = "all rows" if plan.rows == 0 else f"at most {plan.rows:,} rows" if plan.rows else _usual_rows(plan)
+    runs = f"{plan.runs} runs of each cell" if plan.runs > 1 else "one run of each cell"
     blocks: list[Block] = [
         Heading("The paper's evaluation on public data", 1),
         Text(
-            f"`{command}`, {date}; {plan.runs} runs each, {rule}. {finished} of {len(found)} cells are finished "
+            f"`{command}`, {date}; {runs}, {rule}. {finished} of {len(found)} cells are finished "
             f"({seconds / 60:.0f} minutes of computing). Scores are AUC, and 1-SMAPE for AirQuality: of every batch "
             "before it is learned from, averaged over batches, then edges, then runs. Higher is better."
         ),
+        Text("Base models: " + "; ".join(_base(plan, data) for data in plan.data) + "."),
     ]
-    tables = {"table1": table1, "table2": table2, "table3": table3}
     for experiment in plan.experiments:
-        if experiment in tables:
-            blocks += tables[experiment](plan, found.get)
-        if experiment == "table1":
-            blocks += communication(plan, found.get)
-        if experiment == "scores-over-time" or experiment in SWEEPS:
-            blocks += blocks_of(experiment, plan, found.get)
+        blocks += blocks_of(experiment, plan, found.get)
     return blocks + goals(plan, found.get)
+
+
+def blocks_of(experiment: str, plan: Plan, get: Lookup) -> list[Block]:
+    """One table or figure, with all that belongs to it."""
+    match experiment:
+        case "table1":
+            return table1(plan, get) + communication(plan, get)
+        case "table2":
+            return table2(plan, get)
+        case "table3":
+            return table3(plan, get)
+        case "many-edges":
+            return many_edges(plan, get)
+        case "scores-over-time":
+            return over_time(plan, get)
+    return figure_of(experiment, plan, get)
+
+
+def _base(plan: Plan, data: str) -> str:
+    """The base model of a data set and how it learns, in words."""
+    settings = plan.table_cell(data, "alphaedge").settings()
+    rules = {
+        "adagrad": f", rows of ids by Adagrad at {settings.id_rate:g}",
+        "lazy": ", rows of ids only where a batch names them",
+        "dense": "",
+    }
+    rows = rules[settings.row_rule] if settings.model == "deepfm" else ""
+    return f"{title(data)} {settings.model}, batches of {settings.size}, Adam at {settings.model_rate:g}{rows}"
+
+
+def _usual_rows(plan: Plan) -> str:
+    """The rule by which large data sets are cut, in words."""
+    tables, figures = (
+        ", ".join(f"{title(d)} {rows[d]:,}" for d in plan.data if d in rows) for rows in (TABLE_ROWS, FIGURE_ROWS)
+    )
+    if not figures:
+        return "whole data sets"
+    cut = f"at most {figures}" if tables == figures else f"at most {tables or 'all'} in tables and {figures} in figures"
+    return f"rows of large data sets: {cut}. Such a cut begins after the first quarter, as far as enough rows follow"
 
 
 def _write_csv(path: Path, found: dict[Cell, Found | None]) -> None:

@@ -1,195 +1,80 @@
-"""The paper's figures: scores over time, and scores over delay, staleness, aggregation period and batch size."""
+"""The paper's figures over a setting: delay, staleness, aggregation period and batch size."""
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from statistics import median
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
 
-from alphaedge.experiments.cell import BINS, Found
-from alphaedge.experiments.compare import LEVEL, Score, average, score
+from alphaedge.experiments.claims import claim
+from alphaedge.experiments.compare import Footnotes, Row, Score, average, written
+from alphaedge.experiments.grids import Lookup, title, with_notes
 from alphaedge.experiments.plan import SOME, SWEEPS, Plan, Sweep
-from alphaedge.experiments.tables import Lookup, title
 from alphaedge.report.figures import legend, panels, sweep
-from alphaedge.report.html import NONE
 from alphaedge.report.page import Block, Grid, Heading, Picture, Text
 
-Points = dict[str, dict[float, Score]]  # method -> value -> score
 
+@final
+@dataclass(frozen=True)
+class Line:
+    """One data set, or the average of all: a row of methods at each value."""
 
-def over_time(plan: Plan, get: Lookup) -> list[Block]:
-    """Scores over time on a typical edge of each data set: the one whose score alone is the median."""
-    figure, charts = panels(len(plan.data), "over_time")
-    named = []
-    for axes, data in zip(charts, plan.data, strict=True):
-        alone = get(plan.table_cell(data, "noagg"))
-        edge = _typical(alone) if alone is not None else None
-        if alone is None or edge is None:
-            axes.set_visible(False)
-            continue
-        named.append(f"{title(data)}: edge {edge}")
-        lines = {}
-        for method in SOME:
-            found = get(plan.table_cell(data, method))
-            curve = found.curves[edge] if found is not None and found.curves else []
-            lines[method] = [((i + 0.5) / BINS, s, 0.0) for i, s in enumerate(curve) if s is not None]
-        sweep(axes, lines, title=f"{title(data)}, edge {edge}", x="time, share of the stream", y="score", log=False)
-        axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
-    legend(figure, charts)
-    alt = "Scores over time on a typical edge of each data set, a line per method"
-    return [
-        Heading("Scores over time on a typical edge"),
-        Text(
-            f"The edge whose score alone is the median of all ({'; '.join(named)}). Means over the runs in {BINS} "
-            f"stretches of the stream. {_who_leads(plan, get)}"
-        ),
-        Picture("scores-over-time", alt, figure),
-    ]
+    rows: Mapping[float, Row]
 
-
-def _typical(alone: Found) -> int | None:
-    known = {e: s for e, s in enumerate(alone.per_edge[0]) if s is not None} if alone.per_edge else {}
-    if not known:
-        return None
-    middle = median(known.values())
-    return min(known, key=lambda e: abs(known[e] - middle))
-
-
-def _who_leads(plan: Plan, get: Lookup) -> str:
-    parts = []
-    for data in plan.data:
-        alone, ours = (get(plan.table_cell(data, m)) for m in ("noagg", "alphaedge"))
-        edge = _typical(alone) if alone is not None else None
-        if alone is None or ours is None or edge is None or not ours.curves:
-            continue
-        pairs = [
-            (a, b)
-            for a, b in zip(ours.curves[edge], alone.curves[edge], strict=True)
-            if a is not None and b is not None
-        ]
-        ahead = sum(a >= b for a, b in pairs)
-        parts.append(f"{ahead} of {len(pairs)} on {title(data)}")
-    return "AlphaEdge is at or above NoAgg in " + ", ".join(parts) + " stretches." if parts else ""
+    def of(self, method: str) -> dict[float, Score]:
+        """One method's scores, by value."""
+        return {v: row.scores[method] for v, row in self.rows.items() if method in row.scores}
 
 
 def figure_of(name: str, plan: Plan, get: Lookup) -> list[Block]:
     """One of the sweeps: a chart per data set, the average that the paper shows, a table, and the paper's claim."""
     what = SWEEPS[name]
-    points, reasons = _points(plan, get, what)
-    complete = len(plan.data) > 1
-    figure, charts = panels(len(plan.data) + complete, name)
-    log = what.field in ("every", "factor")
-    for axes, data in zip(charts, plan.data, strict=False):
-        sweep(axes, _lines(points[data]), title=title(data), x=what.axis, y="score", log=log)
-    averages = _average(points)
-    if complete:
-        sweep(charts[-1], _lines(averages), title="Average", x=what.axis, y="score", log=log)
+    lines = {title(data): _line(plan, get, what, data) for data in plan.data}
+    averages = _average(lines, what)
+    drawn = {**lines, "Average": averages} if len(lines) > 1 else lines
+    figure, charts = panels(len(drawn), name)
+    for axes, (head, line) in zip(charts, drawn.items(), strict=True):
+        points = {m: [(v, s.mean, s.ci95 or 0.0) for v, s in line.of(m).items()] for m in SOME}
+        sweep(axes, points, title=head, x=what.axis, y="score", log=what.field in ("every", "factor"))
     legend(figure, charts)
-    blocks: list[Block] = [
+    notes = Footnotes()
+    body = [
+        [f"{head}, {title(m)}", *(written(line.rows[v], m, notes) for v in what.values)]
+        for head, line in drawn.items()
+        for m in SOME
+    ]
+    scores = {data: {m: line.of(m) for m in SOME} for data, line in zip(plan.data, lines.values(), strict=True)}
+    return [
         Heading(what.title),
         Picture(name, f"{what.title}: scores of each method over {what.axis}, a chart per data set", figure),
-        _grid(plan, what, points, averages if complete else {}, reasons),
-        Text(_claim(name, points, averages)),
+        *with_notes(Grid([what.axis, *(f"{v:g}" for v in what.values)], body), notes),
+        Text(claim(name, scores, {m: averages.of(m) for m in SOME})),
+        *([Text(_met_the_start(plan, get, what))] if name == "staleness" else []),
     ]
-    return blocks
 
 
-def _points(plan: Plan, get: Lookup, what: Sweep) -> tuple[dict[str, Points], dict[tuple[str, str, float], str]]:
-    points: dict[str, Points] = {}
-    reasons: dict[tuple[str, str, float], str] = {}
-    for data in plan.data:
-        points[data] = {m: {} for m in SOME}
+def _line(plan: Plan, get: Lookup, what: Sweep, data: str) -> Line:
+    rows: dict[float, Row] = {}
+    for value in what.values:
+        rows[value] = Row()
         for method in SOME:
-            for value in what.values:
-                found = get(plan.figure_cell(data, method, **{what.field: value}))
-                mean = score(found)
-                if mean is not None:
-                    points[data][method][value] = mean
-                elif found is not None and found.notes:
-                    reasons[data, method, value] = found.notes[0]
-    return points, reasons
+            rows[value].add(method, get(plan.figure_cell(data, method, **{what.field: value})))
+    return Line(rows)
 
 
-def _lines(points: Points) -> dict[str, list[tuple[float, float, float]]]:
-    return {m: [(v, s.mean, s.ci95 or 0.0) for v, s in sorted(line.items())] for m, line in points.items()}
+def _average(lines: Mapping[str, Line], what: Sweep) -> Line:
+    """The average of all data sets, at the values where each has a score."""
+    rows = {}
+    for value in what.values:
+        parts = {m: average([line.rows[value].scores.get(m) for line in lines.values()]) for m in SOME}
+        rows[value] = Row({m: s for m, s in parts.items() if s is not None})
+    return Line(rows)
 
 
-def _average(points: Mapping[str, Points]) -> Points:
-    found: Points = {}
-    for method in SOME:
-        values = set.intersection(*(set(of[method]) for of in points.values())) if points else set()
-        means = {v: average([of[method][v] for of in points.values()]) for v in sorted(values)}
-        found[method] = {v: s for v, s in means.items() if s is not None}
-    return found
-
-
-def _grid(
-    plan: Plan,
-    what: Sweep,
-    points: Mapping[str, Points],
-    averages: Points,
-    reasons: Mapping[tuple[str, str, float], str],
-) -> Grid:
-    body = []
+def _met_the_start(plan: Plan, get: Lookup, what: Sweep) -> str:
+    """How often a fetch wanted a model from before the start."""
+    parts = []
     for data in plan.data:
-        for method in SOME:
-            row = [f"{title(data)}, {title(method)}"]
-            for value in what.values:
-                found = points[data][method].get(value)
-                row.append(f"{found.mean:.4f}" if found else reasons.get((data, method, value), NONE))
-            body.append(row)
-    for method, line in averages.items():
-        body.append([f"Average, {title(method)}", *(f"{line[v].mean:.4f}" if v in line else NONE for v in what.values)])
-    return Grid([what.axis, *(f"{v:g}" for v in what.values)], body)
-
-
-def _claim(name: str, points: Mapping[str, Points], averages: Points) -> str:
-    """The paper's claim and whether it holds here; the average is over the data sets that have the point."""
-    ours = averages["alphaedge"]
-    if len(ours) < 2:
-        return "Too few cells to check the paper's claim."
-    span = f"from {min(ours):g} to {max(ours):g}, where every data set has a score"
-    if name == "delay":
-        lost = {d: _fall(of["alphaedge"]) for d, of in points.items() if len(of["alphaedge"]) > 1}
-        right = all((x > LEVEL) != (d == "movielens") for d, x in lost.items())
-        changes = ", ".join(f"{title(d)} {-x:+.4f}" for d, x in lost.items())
-        return (
-            f"The paper: delay hurts, except on Movielens. This **{_holds(right)}** here: over the delays of each data "
-            f"set, AlphaEdge changes by {changes}."
-        )
-    if name == "staleness":
-        falls = {m: _fall(line) for m, line in averages.items() if m != "noagg" and len(line) > 1}
-        lead = {v: s.mean - averages["fedweight"][v].mean for v, s in ours.items() if v in averages["fedweight"]}
-        low = all(fall > 0 for fall in falls.values())
-        text = f"The paper: staleness lowers all and narrows the lead. On average ({span}) that it lowers all "
-        text += f"**{_holds(low)}** (" + ", ".join(f"{title(m)} {-fall:+.4f}" for m, fall in falls.items()) + ")"
-        if len(lead) > 1:
-            narrow = lead[max(lead)] < lead[min(lead)]
-            text += f"; that AlphaEdge's lead over FedWeight narrows **{_holds(narrow)}** "
-            text += f"({lead[min(lead)]:+.4f} to {lead[max(lead)]:+.4f})"
-        return text + "."
-    means = [ours[v].mean for v in sorted(ours)]
-    top = means.index(max(means))
-    rises = all(a <= b + LEVEL for a, b in pairwise(means[: top + 1]))
-    falls_again = all(a >= b - LEVEL for a, b in pairwise(means[top:]))
-    right = rises and falls_again and 0 < top < len(means) - 1
-    text = (
-        f"The paper: scores rise, then fall. For AlphaEdge on average ({span}) this **{_holds(right)}** here: the best "
-    )
-    text += f"is at {sorted(ours)[top]:g}."
-    last = max(ours)
-    if name == "aggregation-period" and last in averages["noagg"]:
-        gap = ours[last].mean - averages["noagg"][last].mean
-        text += f" That a huge E equals NoAgg **{_holds(abs(gap) < LEVEL)}** at {last:g}: {gap:+.4f}."
-    return text
-
-
-def _fall(line: Mapping[float, Score]) -> float:
-    return line[min(line)].mean - line[max(line)].mean
-
-
-def _holds(right: bool) -> str:
-    return "holds" if right else "does not hold"
-
-
-def blocks_of(experiment: str, plan: Plan, get: Lookup) -> Sequence[Block]:
-    """The blocks of any of the figures."""
-    return over_time(plan, get) if experiment == "scores-over-time" else figure_of(experiment, plan, get)
+        cells = {v: get(plan.figure_cell(data, "alphaedge", **{what.field: v})) for v in what.values if v}
+        shares = [f"{f.beyond_start / f.fetches:.0%} at {v:g}" for v, f in cells.items() if f is not None and f.fetches]
+        parts += [f"{title(data)} {', '.join(shares)}"] if shares else []
+    found = "; ".join(parts) or "nothing can be said: no cells"
+    return f"Fetches that wanted a model from before the start, and got the initial one: {found}."

@@ -1,139 +1,66 @@
-"""The paper's tables 1 to 3, with what it reports beside, and the table of bytes."""
+"""The paper's tables 1 to 3, the same on many edges, and the table of bytes."""
 
-from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from alphaedge.experiments.cell import Cell, Found
-from alphaedge.experiments.compare import LEVEL, Score, average, best_rival, of_runs, plain, score, written
-from alphaedge.experiments.plan import ALL, APART, DOWN, SHARE, Plan
-from alphaedge.experiments.published import STANDS_FOR, TABLE1, TABLE2, TABLE3
+from alphaedge.data.movielens import NOISY_EDGE
+from alphaedge.experiments.compare import LEVEL, Footnotes, Row, of_runs, plain, score, written
+from alphaedge.experiments.grids import READ, Lookup, row_of, scores_grid, title, verdict, with_notes
+from alphaedge.experiments.plan import ALL, APART, DOWN, MANY, SHARE, SOME, Plan
+from alphaedge.experiments.published import TABLE1, TABLE2, TABLE3
 from alphaedge.metrics import mean
-from alphaedge.report.figures import LOOKS
 from alphaedge.report.html import NONE, human
 from alphaedge.report.page import Block, Grid, Heading, Text
-
-Lookup = Callable[[Cell], Found | None]
-
-TITLES: Final[Mapping[str, str]] = {
-    "completejourney": "Complete Journey",
-    "tafeng": "Ta-Feng",
-    "movielens": "MovieLens-1M",
-    "airquality": "AirQuality",
-    "prior": "Prior",
-    "persistence": "Persistence",
-    "pooled": "Pooled",
-}
-
-
-def title(name: str) -> str:
-    """How a data set or a method is called on the page."""
-    return LOOKS[name].name if name in LOOKS else TITLES[name]
-
-
-def scores_of(plan: Plan, get: Lookup, data: str, methods: Sequence[str], **changes: object) -> dict[str, Score]:
-    """The scores of some methods in one row of a table."""
-    model = changes.pop("model", None)
-    found = {m: score(get(plan.table_cell(data, m, str(model) if model else None, **changes))) for m in methods}
-    return {m: s for m, s in found.items() if s is not None}
-
-
-def _row(label: str, scores: Mapping[str, Score], methods: Sequence[str], paper: Mapping[str, float]) -> list[str]:
-    return [label, *(written(scores, m, paper.get(m)) for m in methods)]
-
-
-def _averages(rows: Mapping[str, Mapping[str, Score]], methods: Sequence[str]) -> dict[str, Score]:
-    found = {m: average([row.get(m) for row in rows.values()]) for m in methods}
-    return {m: s for m, s in found.items() if s is not None}
-
-
-def _label(data: str) -> str:
-    stands = STANDS_FOR[data]
-    return title(data) if stands in ("Movielens-1M", "AirQuality") else f"{title(data)} (for {stands})"
-
-
-def _grid(
-    rows: Mapping[str, Mapping[str, Score]], methods: Sequence[str], paper: Mapping[str, Mapping[str, float]]
-) -> Grid:
-    body = [_row(_label(d), s, methods, paper.get(d, {})) for d, s in rows.items()]
-    if len(rows) > 1:
-        body.append(_row("Average", _averages(rows, methods), methods, paper["average"] if len(rows) == 4 else {}))
-    return Grid(["", *(title(m) for m in methods)], body)
-
-
-READ: Final = (
-    "Mean ± half of the 95% interval over the runs; in brackets the paper's number, where it has one (its data sets A "
-    "and B are private: other data stand in their places). **Bold**: the best method. ★: AlphaEdge's difference "
-    "to the best rival, run by run, is clear of zero, whichever way."
-)
-
-
-def table1(plan: Plan, get: Lookup) -> list[Block]:
-    """All methods on all data sets."""
-    rows = {d: scores_of(plan, get, d, ALL) for d in plan.data}
-    blocks: list[Block] = [Heading("Table 1: all methods"), Text(READ), _grid(rows, ALL, TABLE1)]
-    blocks.append(
-        Text(f"The paper: AlphaEdge is best, or level with the best, on every data set. {_verdict(rows, -LEVEL)}")
-    )
-    blocks.append(Heading("What any method must beat, and the upper reference", 3))
-    base = [_reference_row(title(d), scores_of(plan, get, d, REFERENCES)) for d in plan.data]
-    if "airquality" in plan.data:
-        scores = scores_of(plan, get, "airquality", ("prior", "persistence"))
-        scores |= scores_of(plan, get, "airquality", ("pooled", "noagg", "alphaedge"), model="change")
-        base.append(_reference_row("AirQuality, model of the change", scores))
-    blocks.append(Grid(["", *(title(m) for m in REFERENCES)], base))
-    blocks.append(
-        Text(
-            "Prior: what has been usual so far (to classify: the item's own rate). Persistence: the last value. "
-            "Pooled: one model that sees everybody's data, which no region may."
-        )
-    )
-    if "airquality" in plan.data:
-        scores = scores_of(plan, get, "airquality", ALL, model="change")
-        blocks += [
-            Heading("AirQuality with a model of the change", 3),
-            Grid(["", *(title(m) for m in ALL)], [_row("AirQuality", scores, ALL, {})]),
-            Text(_above_persistence(plan, get, scores)),
-        ]
-    blocks += _after_the_first_quarter(plan, get)
-    blocks += _different(plan, get)
-    if "movielens" in plan.data:
-        blocks.append(_without_noise(plan, get))
-    return blocks
-
 
 REFERENCES: Final = ("prior", "persistence", "noagg", "alphaedge", "pooled")
 
 
-def _reference_row(label: str, scores: Mapping[str, Score]) -> list[str]:
-    return [label, *(plain(scores.get(m)) for m in REFERENCES)]
+def table1(plan: Plan, get: Lookup) -> list[Block]:
+    """All methods on all data sets."""
+    rows = {d: row_of(plan, get, d, ALL) for d in plan.data}
+    return [
+        Heading("Table 1: all methods"),
+        Text(READ),
+        *scores_grid(rows, ALL, TABLE1),
+        Text(f"The paper: AlphaEdge is best, or level with the best, on every data set. {verdict(rows, -LEVEL)}"),
+        *_references(plan, get),
+        *_change(plan, get),
+        *_after_the_first_quarter(plan, get),
+        *_other_scores(plan, get),
+        *_different(plan, get),
+        *_without_noise(plan, get),
+    ]
 
 
-def _verdict(rows: Mapping[str, Mapping[str, Score]], least: float) -> str:
-    """Whether AlphaEdge's lead over the best rival is at least ``least`` on every data set, and where not."""
-    parts = []
-    for method in ("alphaedge", "alphaedge-paper"):
-        gaps = {}
-        for data, scores in rows.items():
-            rival = best_rival(scores, method)
-            if method in scores and rival is not None:
-                gaps[data] = (scores[method].mean - scores[rival].mean, rival)
-        behind = [f"{title(d)} ({gap:+.4f} to {title(rival)})" for d, (gap, rival) in gaps.items() if gap < least]
-        open_ = [title(d) for d in rows if d not in gaps]
-        if not gaps:
-            parts.append(f"With {title(method)} nothing can be said: no cells.")
-            continue
-        where = "holds" if not behind else "does not hold on " + ", ".join(behind)
-        rest = f" (nothing can be said of {', '.join(open_)})" if open_ else ""
-        parts.append(f"With {title(method)} this **{where}** here{rest}.")
-    return " ".join(parts)
+def _references(plan: Plan, get: Lookup) -> list[Block]:
+    rows = {title(d): row_of(plan, get, d, REFERENCES) for d in plan.data}
+    if "airquality" in plan.data:
+        whole = row_of(plan, get, "airquality", ("prior", "persistence"))
+        change = row_of(plan, get, "airquality", ("pooled", "noagg", "alphaedge"), "change")
+        rows["AirQuality, model of the change"] = Row(whole.scores | change.scores, whole.reasons | change.reasons)
+    body = [[head, *(plain(row.scores.get(m)) for m in REFERENCES)] for head, row in rows.items()]
+    return [
+        Heading("What any method must beat, and the upper reference", 3),
+        Grid(["", *(title(m) for m in REFERENCES)], body),
+        Text(
+            "Prior: what has been usual so far (to classify: the item's own rate). Persistence: the last value. "
+            "Pooled: one model that sees everybody's data, which no region may."
+        ),
+    ]
 
 
-def _above_persistence(plan: Plan, get: Lookup, scores: Mapping[str, Score]) -> str:
-    last = score(get(plan.table_cell("airquality", "persistence")))
-    if last is None or "alphaedge" not in scores:
-        return "Not finished."
-    above = "above" if scores["alphaedge"].mean > last.mean else "**not** above"
-    return f"AlphaEdge is {above} persistence ({scores['alphaedge'].mean:.4f} against {last.mean:.4f})."
+def _change(plan: Plan, get: Lookup) -> list[Block]:
+    if "airquality" not in plan.data:
+        return []
+    row = row_of(plan, get, "airquality", ALL, "change")
+    last, ours, said = score(get(plan.table_cell("airquality", "persistence"))), row.scores.get("alphaedge"), ""
+    if last is not None and ours is not None:
+        above = "above" if ours.mean > last.mean else "**not** above"
+        said = f"AlphaEdge is {above} persistence ({ours.mean:.4f} against {last.mean:.4f})."
+    return [
+        Heading("AirQuality with a model of the change", 3),
+        *scores_grid({"airquality": row}, ALL),
+        Text(said or "Nothing can be said against persistence: no cells."),
+    ]
 
 
 def _after_the_first_quarter(plan: Plan, get: Lookup) -> list[Block]:
@@ -141,69 +68,115 @@ def _after_the_first_quarter(plan: Plan, get: Lookup) -> list[Block]:
     rows = {}
     for data in plan.data:
         found = {m: get(plan.table_cell(data, m)) for m in ALL}
-        late = {m: of_runs([s for s in f.late if s is not None]) for m, f in found.items() if f is not None}
-        rows[data] = {m: s for m, s in late.items() if s is not None}
+        late = {m: of_runs(f.late) for m, f in found.items() if f is not None}
+        rows[data] = Row({m: s for m, s in late.items() if s is not None})
     return [
         Heading("Scored behind the first quarter", 3),
         Text("The same runs, scored on the last three quarters of the batches: no setting was chosen on those."),
-        _grid(rows, ALL, {"average": {}}),
+        *scores_grid(rows, ALL),
+    ]
+
+
+def _other_scores(plan: Plan, get: Lookup) -> list[Block]:
+    """Scores of all of an edge's events at once, and losses: batch scores are noisy where batches are small."""
+    body = []
+    for data in plan.data:
+        found = {m: get(plan.table_cell(data, m)) for m in ALL}
+        loss = "mean squared error" if data == "airquality" else "log loss"
+        for name, kept in (("all events at once", "pooled"), (loss, "losses")):
+            values = [mean([v for v in getattr(f, kept) if v is not None]) if f else None for f in found.values()]
+            body.append([f"{title(data)}, {name}", *(NONE if v is None else f"{v:.5g}" for v in values)])
+    return [
+        Heading("Scores of all events, and losses", 3),
+        Text("AUC (1-SMAPE for AirQuality) of all events of an edge at once, not batch by batch, and the loss."),
+        Grid(["", *(title(m) for m in ALL)], body),
     ]
 
 
 def _different(plan: Plan, get: Lookup) -> list[Block]:
-    body = []
+    body, notes = [], Footnotes()
     for data in plan.data:
-        shared = scores_of(plan, get, data, APART)
-        apart = scores_of(plan, get, data, APART, initial="different")
-        body.append([title(data), *(f"{_short(shared.get(m))} → {_short(apart.get(m))}" for m in APART)])
-    return [
-        Heading("Edges that start from different models", 3),
-        Grid(["shared start → different starts", *(title(m) for m in APART)], body),
-    ]
+        shared, apart = row_of(plan, get, data, APART), row_of(plan, get, data, APART, initial="different")
+        body.append([title(data), *(f"{_short(shared, m, notes)} → {_short(apart, m, notes)}" for m in APART)])
+    grid = Grid(["shared start → different starts", *(title(m) for m in APART)], body)
+    return [Heading("Edges that start from different models", 3), *with_notes(grid, notes)]
 
 
-def _short(found: Score | None) -> str:
-    return NONE if found is None else f"{found.mean:.4f}"
+def _short(row: Row, method: str, notes: Footnotes) -> str:
+    return f"{row.scores[method].mean:.4f}" if method in row.scores else notes.mark(row.reasons.get(method))
 
 
-def _without_noise(plan: Plan, get: Lookup) -> Text:
-    parts = []
-    for method in ("noagg", "alphaedge"):
+def _without_noise(plan: Plan, get: Lookup) -> list[Block]:
+    """MovieLens with and without the edge whose labels the paper flips."""
+    if "movielens" not in plan.data:
+        return []
+    rows: dict[str, Row] = {"with it": Row(), "without": Row()}
+    for method in ALL:
         found = get(plan.table_cell("movielens", method))
-        if found is not None and found.per_edge:
-            rest = [mean([s for s in run[1:] if s is not None]) for run in found.per_edge]
-            whole = mean([s for s in found.per_seed if s is not None])
-            parts.append(f"{title(method)} {whole:.4f} with it, {mean([r for r in rest if r is not None]):.4f} without")
-    return Text("MovieLens's edge 0 has 10% of its labels flipped and is scored on them: " + "; ".join(parts) + ".")
+        if found is None or not found.per_edge:
+            continue
+        honest = [[s for e, s in enumerate(run) if e != NOISY_EDGE and s is not None] for run in found.per_edge]
+        for head, score_ in (("with it", score(found)), ("without", of_runs([mean(run) for run in honest]))):
+            if score_ is not None:
+                rows[head].scores[method] = score_
+    notes = Footnotes()
+    body = [[head, *(written(row, m, notes) for m in ALL)] for head, row in rows.items()]
+    return [
+        Heading("MovieLens with and without its noisy edge", 3),
+        Text(f"Edge {NOISY_EDGE} has 10% of its labels flipped and is scored on them."),
+        Grid(["", *(title(m) for m in ALL)], body),
+    ]
 
 
 def table2(plan: Plan, get: Lookup) -> list[Block]:
     """Every edge unreachable a quarter of the time."""
-    rows = {d: scores_of(plan, get, d, DOWN, drop=SHARE) for d in plan.data}
+    rows = {d: row_of(plan, get, d, DOWN, drop=SHARE) for d in plan.data}
     lost = []
-    for data, scores in rows.items():
-        calm = scores_of(plan, get, data, ["alphaedge"])
-        if "alphaedge" in scores and "alphaedge" in calm:
-            lost.append(f"{title(data)} {calm['alphaedge'].mean - scores['alphaedge'].mean:+.4f}")
+    for data, row in rows.items():
+        calm = row_of(plan, get, data, ["alphaedge"])
+        if "alphaedge" in row.scores and "alphaedge" in calm.scores:
+            lost.append(f"{title(data)} {calm.scores['alphaedge'].mean - row.scores['alphaedge'].mean:+.4f}")
     losses = f" What AlphaEdge loses against Table 1: {', '.join(lost)}." if lost else ""
     return [
         Heading("Table 2: every edge unreachable 25% of the time"),
         Text(READ),
-        _grid(rows, DOWN, TABLE2),
-        Text(f"The paper: AlphaEdge stays best, or level with the best. {_verdict(rows, -LEVEL)}{losses}"),
+        *scores_grid(rows, DOWN, TABLE2),
+        Text(f"The paper: AlphaEdge stays best, or level with the best. {verdict(rows, -LEVEL)}{losses}"),
     ]
 
 
 def table3(plan: Plan, get: Lookup) -> list[Block]:
     """A quarter of the edges hostile."""
-    rows = {d: scores_of(plan, get, d, ALL, adversaries=SHARE) for d in plan.data}
+    rows = {d: row_of(plan, get, d, ALL, adversaries=SHARE) for d in plan.data}
     return [
         Heading("Table 3: 25% of the edges hostile"),
         Text(
             "Hostile edges learn from flipped labels and otherwise follow the protocol; scores are of the honest ones."
         ),
-        _grid(rows, ALL, TABLE3),
-        Text(f"The paper: AlphaEdge is best, or the same as RandPS with few edges. {_verdict(rows, 0.0)}"),
+        *scores_grid(rows, ALL, TABLE3),
+        Text(f"The paper: AlphaEdge is best, or the same as RandPS with few edges. {verdict(rows, 0.0)}"),
+    ]
+
+
+def many_edges(plan: Plan, get: Lookup) -> list[Block]:
+    """The two stores cut into many edges, where peers must be chosen."""
+    some = [MANY[d] for d in plan.data if d in MANY]
+    if not some:
+        return []
+    body: list[list[str]] = []
+    notes, verdicts = Footnotes(), []
+    for share, what in ((0.0, "all honest"), (SHARE, "25% hostile")):
+        rows = {data: row_of(plan, get, data, SOME, adversaries=share) for data in some}
+        body += [[f"{title(d)}, {what}", *(written(row, m, notes) for m in SOME)] for d, row in rows.items()]
+        verdicts.append(f"With {what}: {verdict(rows, -LEVEL)}")
+    return [
+        Heading("Many edges"),
+        Text(
+            "The same data with an edge for each store or area: more edges than an edge can have peers. The paper has "
+            "no such table."
+        ),
+        *with_notes(Grid(["", *(title(m) for m in SOME)], body), notes),
+        Text(f"Is AlphaEdge best, or level with the best? {' '.join(verdicts)}"),
     ]
 
 
@@ -212,7 +185,7 @@ def communication(plan: Plan, get: Lookup) -> list[Block]:
     body = []
     for data in plan.data:
         found = get(plan.table_cell(data, "alphaedge"))
-        if data == "airquality" or found is None or not found.mixes:
+        if found is None or not found.mixes or found.bytes[0] == found.bytes[2]:  # all of it is dense: no ids
             continue
         each = [b / found.mixes for b in found.bytes]
         body.append([title(data), *(human(b) for b in each), f"{each[2] / each[0]:.0%}"])

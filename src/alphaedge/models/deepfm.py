@@ -21,8 +21,6 @@ class DeepFM(nn.Module):
 
     A feature's row holds its first-order weight and its embedding side by side. A number is a feature whose row is
     scaled by the value; a set is the mean of its members' rows. All categories share one matrix, looked up at once.
-    gain: what rows of ids are multiplied by. Adam's steps do not depend on the size of a gradient, so rows, which few
-        batches name, then learn that many times as fast as the layers, which all do.
     spread: deviation of the rows that it starts from. normalise: whether numbers pass through a ``RunningNorm`` first.
     """
 
@@ -33,12 +31,11 @@ class DeepFM(nn.Module):
         dim: int = 8,
         hidden: Sequence[int] = (64, 32),
         spread: float = 0.01,
-        gain: float = 1.0,
         unit: float = 1.0,
         normalise: bool = False,
     ) -> None:
         super().__init__()
-        self.dim, self.gain, self.unit = dim, gain, unit
+        self.dim, self.unit = dim, unit
         self.at = {
             kind: [i for i, f in enumerate(fields) if f.kind == kind] for kind in ("id", "category", "set", "number")
         }
@@ -47,7 +44,7 @@ class DeepFM(nn.Module):
         def rows(count: int) -> nn.Parameter:
             return nn.Parameter(torch.randn(count, 1 + dim) * spread)
 
-        self.ids = nn.ParameterList([nn.Parameter(rows(size).detach() / gain) for size in sizes["id"]])
+        self.ids = nn.ParameterList([rows(size) for size in sizes["id"]])
         self.categories = rows(sum(sizes["category"]))
         self.sets = nn.ParameterList([rows(size) for size in sizes["set"]])
         self.numbers = rows(sum(sizes["number"]))
@@ -60,7 +57,7 @@ class DeepFM(nn.Module):
     def features(self, inputs: Sequence[Tensor]) -> Tensor:
         """The rows of all features, scaled by their values: [B, features, 1 + dim]."""
         parts = [
-            _times(nn.functional.embedding(inputs[i], rows).unsqueeze(-2), self.gain)
+            nn.functional.embedding(inputs[i], rows).unsqueeze(-2)
             for i, rows in zip(self.at["id"], self.ids, strict=True)
         ]
         if self.at["category"]:
@@ -88,11 +85,7 @@ class DeepFM(nn.Module):
         second = 0.5 * ((sums * sums).sum(-1) - (vectors * vectors).sum((-1, -2)))
         deep = self.deep(vectors.flatten(-2)).squeeze(-1)
         total: Tensor = self.bias + first + second + deep
-        return _times(total, self.unit)
-
-
-def _times(values: Tensor, factor: float) -> Tensor:
-    return values if factor == 1 else values * factor
+        return total if self.unit == 1 else total * self.unit
 
 
 def deepfm(
@@ -101,12 +94,11 @@ def deepfm(
     dim: int = 8,
     hidden: Sequence[int] = (64, 32),
     spread: float = 0.01,
-    gain: float = 1.0,
     unit: float = 1.0,
     normalise: bool = False,
     loss: str = "bce",
 ) -> Model:
     """A ``DeepFM`` as a ``Model``: every id field's rows are an id table."""
     tables = [IdTable((f.name,), (f"ids.{i}",)) for i, f in enumerate(f for f in fields if f.kind == "id")]
-    module = DeepFM(fields, dim=dim, hidden=hidden, spread=spread, gain=gain, unit=unit, normalise=normalise)
+    module = DeepFM(fields, dim=dim, hidden=hidden, spread=spread, unit=unit, normalise=normalise)
     return Model(module, fields=[f.name for f in fields], tables=tables, loss=loss)

@@ -27,9 +27,6 @@ class MLP(nn.Module):
 
     unit: what the layers' output is multiplied by, about the size of the labels.
     normalise: whether numbers pass through a ``RunningNorm`` first.
-    change: model the change of what was measured last. The first number field is then the history of the predicted
-        quantity and others, none below 0, the newest value of that quantity first; it enters in logarithms, and the
-        output is the newest value times exp(layers), which starts as that value.
 
     >>> MLP([Field("x", "number", 3)])(torch.zeros(2, 3)).shape
     torch.Size([2])
@@ -42,37 +39,26 @@ class MLP(nn.Module):
         *,
         unit: float = 1.0,
         normalise: bool = False,
-        change: bool = False,
     ) -> None:
         super().__init__()
         self.unit = unit
         self.kinds = tuple((f.kind, f.size) for f in fields)
         numbers = [i for i, f in enumerate(fields) if f.kind == "number"]
         self.norms = nn.ModuleDict({str(i): RunningNorm(fields[i].size) for i in numbers if normalise})
-        self.last = numbers[0] if change else None
         self.layers = layers(sum(f.size for f in fields), hidden)
-        if change:
-            output = self.layers[-1]
-            assert isinstance(output, nn.Linear)
-            nn.init.zeros_(output.weight)
-            nn.init.zeros_(output.bias)
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """One output per example, [B]."""
         dtype = next(self.parameters()).dtype
         parts = []
-        for i, ((kind, size), given) in enumerate(zip(self.kinds, inputs, strict=True)):
-            x = given.clamp(min=0).log1p() if i == self.last else given
+        for i, ((kind, size), x) in enumerate(zip(self.kinds, inputs, strict=True)):
             if kind in ("id", "category"):
                 parts.append((x.unsqueeze(-1) == torch.arange(size)).to(dtype))  # one_hot does not go through vmap
             else:
                 parts.append(self.norms[str(i)](x) if str(i) in self.norms else x)
         whole = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
-        out: Tensor = self.layers(whole).squeeze(-1) * self.unit
-        if self.last is None:
-            return out
-        # Within a factor of seven, so that one wild output stays a number.
-        return inputs[self.last][..., 0] * torch.exp(out.clamp(-2, 2))
+        out: Tensor = self.layers(whole).squeeze(-1)
+        return out * self.unit
 
 
 def mlp(
@@ -82,8 +68,7 @@ def mlp(
     loss: str = "mse",
     unit: float = 1.0,
     normalise: bool = False,
-    change: bool = False,
 ) -> Model:
     """An ``MLP`` as a ``Model``, without id tables."""
-    module = MLP(fields, hidden, unit=unit, normalise=normalise, change=change)
+    module = MLP(fields, hidden, unit=unit, normalise=normalise)
     return Model(module, fields=[f.name for f in fields], loss=loss)

@@ -3,23 +3,28 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, final
+from typing import Final, Literal, final
 
 from alphaedge.core.model import Model
 from alphaedge.data import airquality, completejourney, movielens, tafeng
 from alphaedge.data.archive import Archive
 from alphaedge.data.stream import Dataset
+from alphaedge.models.change import change
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp
+
+# The rule of id rows: Adagrad, or one of two readings of Adam (core.optimizer).
+RowRule = Literal["adagrad", "lazy", "dense"]
 
 
 @final
 @dataclass(frozen=True)
 class Base:
-    """A base model: how to make it for a data set, and the rate of its Adam."""
+    """A base model: how to make it for a data set, the rate of its Adam, and the rule of its id rows."""
 
     make: Callable[[Dataset], Model]
     rate: float
+    rows: RowRule = "lazy"
 
 
 @final
@@ -39,7 +44,7 @@ def _small_deepfm(data: Dataset) -> Model:
 
 
 def _deepfm(data: Dataset) -> Model:
-    return deepfm(data.fields, dim=16, spread=0.003, gain=4.0, normalise=True)
+    return deepfm(data.fields, hidden=(32,), spread=0.003, normalise=True)
 
 
 def _mlp(data: Dataset) -> Model:
@@ -47,24 +52,23 @@ def _mlp(data: Dataset) -> Model:
 
 
 def _change(data: Dataset) -> Model:
-    return mlp(data.fields, loss="smape", unit=0.1, normalise=True, change=True)
+    return change(data.fields, hours=airquality.HOURS)
 
 
 def _either(data: Dataset) -> Model:
     if data.task == "classify":
         return _deepfm(data)
     if any(f.kind == "id" for f in data.fields):
-        return deepfm(data.fields, dim=16, spread=0.003, gain=4.0, unit=data.unit, normalise=True, loss="mse")
+        return deepfm(data.fields, hidden=(32,), spread=0.003, unit=data.unit, normalise=True, loss="mse")
     return _mlp(data)
 
 
-def _clicks(rate: float) -> dict[str, Base]:
-    return {"deepfm": Base(_deepfm, rate)}
+_CLICKS: Final = {"deepfm": Base(_deepfm, 0.003, "adagrad")}
 
 
 CATALOG: Final[Mapping[str, Source]] = {
     "synthetic": Source("a store in regions, made up", 50, {"deepfm": Base(_small_deepfm, 0.005)}),
-    "movielens": Source("MovieLens-1M, 10 edges", 50, _clicks(0.003), movielens.load, movielens.ARCHIVE),
+    "movielens": Source("MovieLens-1M, 10 edges", 50, _CLICKS, movielens.load, movielens.ARCHIVE),
     "airquality": Source(
         "air in Beijing, 35 edges",
         50,
@@ -72,19 +76,17 @@ CATALOG: Final[Mapping[str, Source]] = {
         airquality.load,
         airquality.ARCHIVE,
     ),
-    "completejourney": Source(
-        "promotions in 4 regions", 500, _clicks(0.003), completejourney.load, completejourney.ARCHIVE
-    ),
+    "completejourney": Source("promotions in 4 regions", 500, _CLICKS, completejourney.load, completejourney.ARCHIVE),
     "completejourney-stores": Source(
         "promotions in 112 stores",
         50,
-        _clicks(0.003),
+        _CLICKS,
         partial(completejourney.load, by_store=True),
         completejourney.ARCHIVE,
     ),
-    "tafeng": Source("a grocery store, 4 regions", 500, _clicks(0.003), tafeng.load, tafeng.ARCHIVE),
+    "tafeng": Source("a grocery store, 4 regions", 500, _CLICKS, tafeng.load, tafeng.ARCHIVE),
     "tafeng-areas": Source(
-        "a grocery store, 8 areas", 500, _clicks(0.003), partial(tafeng.load, by_area=True), tafeng.ARCHIVE
+        "a grocery store, 8 areas", 500, _CLICKS, partial(tafeng.load, by_area=True), tafeng.ARCHIVE
     ),
-    "table": Source("a table of your own", 50, {"auto": Base(_either, 0.01)}),
+    "table": Source("a table of your own", 50, {"auto": Base(_either, 0.01, "adagrad")}),
 }

@@ -4,7 +4,7 @@ import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeGuard, TypeVar, get_args, get_origin
 
 import msgspec
 import tomli_w
@@ -12,13 +12,14 @@ import tomli_w
 from alphaedge.core.aggregation import Learned
 from alphaedge.core.home import Home
 from alphaedge.core.methods import METHODS, Method, method
-from alphaedge.core.optimizer import RowRule
+from alphaedge.core.online import Online
+from alphaedge.core.optimizer import Adagrad, Adam
 from alphaedge.core.selection import Fixed, Greedy, Random
 from alphaedge.data.synthetic import Store
 from alphaedge.data.table import Table, guess
 from alphaedge.errors import InvalidValue, check_choice, check_number
 from alphaedge.simulation.batches import Clock
-from alphaedge.simulation.catalog import CATALOG, Base
+from alphaedge.simulation.catalog import CATALOG, Base, RowRule
 from alphaedge.simulation.conditions import Conditions
 
 R = TypeVar("R", Method, Learned, Greedy, Random, Fixed)
@@ -80,7 +81,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     rows: at most so many events, those after the first quarter (Dataset.window); None is all.
     seeds: how many runs of each method; run s uses seed s for the model's start, the data and all that is drawn.
     batch_size, rate: events per batch, rate of the model's Adam; None is what suits the data and the model.
-    id_rows: ``"lazy"`` or ``"dense"`` Adam for id rows (core.optimizer).
+    id_rows: the rule of id rows, ``"adagrad"``, ``"lazy"`` or ``"dense"`` Adam (core.optimizer); None is what suits the
+        model. id_rate: Adagrad's rate.
     clock: ``"event-time"`` or ``"batch-index"`` (simulation.timeline).
     initial: whether all edges start from one ``"shared"`` model or from ``"different"`` ones.
     executor: ``"stacked"`` steps all edges in one call; ``"one-at-a-time"`` is slow, for debugging, and agrees.
@@ -102,7 +104,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     batch_size: int | None = None
     rate: float | None = None
     local_steps: int = 1
-    id_rows: RowRule = "lazy"
+    id_rows: RowRule | None = None
+    id_rate: float = 0.1
     clock: Clock = "event-time"
     initial: Literal["shared", "different"] = "shared"
     executor: Literal["stacked", "one-at-a-time"] = "stacked"
@@ -130,7 +133,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if self.rate is not None:
             check_number("rate", self.rate, above=0)
         check_number("local_steps", self.local_steps, low=1, whole=True)
-        check_choice("id_rows", self.id_rows, get_args(RowRule))
+        if self.id_rows is not None:
+            check_choice("id_rows", self.id_rows, get_args(RowRule))
+        check_number("id_rate", self.id_rate, above=0)
         check_choice("clock", self.clock, get_args(Clock))
         check_choice("initial", self.initial, ["shared", "different"])
         check_choice("executor", self.executor, ["stacked", "one-at-a-time"])
@@ -153,11 +158,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """The rate of the model's Adam."""
         return self.rate or self.base.rate
 
+    @property
+    def row_rule(self) -> RowRule:
+        """The rule of id rows."""
+        return self.id_rows or self.base.rows
+
+    @property
+    def online(self) -> Online:
+        """How every edge learns from a batch."""
+        rule = self.row_rule
+        adam = Adam(self.model_rate, rows="dense" if rule == "dense" else "lazy")
+        return Online(adam, self.local_steps, rows=Adagrad(self.id_rate) if rule == "adagrad" else None)
+
     def resolved(self) -> "Settings":
         """The settings with what suits the data in the place of every None, and a table's columns guessed."""
         model = self.model or next(iter(CATALOG[self.data].models))
         table = guess(self.table) if self.table else None
-        return msgspec.structs.replace(self, model=model, batch_size=self.size, rate=self.model_rate, table=table)
+        known = {"model": model, "batch_size": self.size, "rate": self.model_rate, "id_rows": self.row_rule}
+        return msgspec.structs.replace(self, **known, table=table)
 
     def toml(self) -> str:
         """The settings as a configuration file that gives this simulation again."""
@@ -193,13 +211,15 @@ def _check_keys(raw: dict[str, Any], kind: type[msgspec.Struct], prefix: str) ->
     for key, value in raw.items():
         if key not in known:
             raise InvalidValue(f"config key {prefix}{key}", value, "one of " + ", ".join(known))
-        inner = next(
-            (t for t in get_args(known[key]) if isinstance(t, type) and issubclass(t, msgspec.Struct)), known[key]
-        )
+        inner = next((t for t in get_args(known[key]) if _is_struct(t) or get_origin(t) is Literal), known[key])
         if get_origin(inner) is Literal and isinstance(value, str):
             check_choice(f"{prefix}{key}", value, get_args(inner))
-        if isinstance(inner, type) and issubclass(inner, msgspec.Struct) and isinstance(value, dict):
+        if _is_struct(inner) and isinstance(value, dict):
             _check_keys(value, inner, f"{prefix}{key}.")
+
+
+def _is_struct(kind: Any) -> TypeGuard[type[msgspec.Struct]]:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
 def _lookup(raw: Any, path: str) -> Any:

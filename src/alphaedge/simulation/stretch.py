@@ -44,7 +44,7 @@ def run_stretch(
     where the module's outputs do not depend on training mode.
     """
     part = fleet.part(stretch.edges)
-    rule = online.optimizer
+    rule = online.row_rule
     compact = WorkingSet(part, stretch, batches, rule) if isinstance(rule, Adam) and rule.rows == "dense" else None
     k, width = stretch.predicted.shape
     outputs: Tensor | None = None

@@ -13,8 +13,7 @@ from alphaedge.core import gradients as core_gradients
 from alphaedge.core.fleet import Fleet
 from alphaedge.core.methods import Method
 from alphaedge.core.model import Model
-from alphaedge.core.online import Online, predict
-from alphaedge.core.optimizer import Adam
+from alphaedge.core.online import predict
 from alphaedge.data.stream import Dataset
 from alphaedge.data.synthetic import synthetic
 from alphaedge.data.table import load as load_table
@@ -161,9 +160,8 @@ def _run(task: Task, bench: Bench, watch: Watch) -> tuple[list[Outcome], list[st
         conditions=settings.conditions,
         record=Record(len(fleet), len(batches.scored), settings.size, SCORES[data[0].metric]),
     )
-    online = Online(Adam(settings.model_rate, rows=settings.id_rows), settings.local_steps)
     block = BLOCK if settings.executor == "stacked" else 1
-    engine = Engine(world, online, same_pass=same_pass, block=block)
+    engine = Engine(world, settings.online, same_pass=same_pass, block=block)
     began = time.perf_counter()
     engine.run(lambda p: watch(task.name, p))
     seconds = time.perf_counter() - began

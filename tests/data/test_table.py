@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from alphaedge import Dataset, Field, InvalidValue
-from alphaedge.data.table import Table, guess, load
+from alphaedge.data.table import Table, guess, load, unused
 
 from .archives import same
 
@@ -114,6 +114,43 @@ def test_the_guess_can_be_read(tmp_path: Path) -> None:
     assert guess(table(tmp_path)).described() == (
         "classify sold by shop in the order of day, from ids item; categories colour; numbers price"
     )
+
+
+def test_columns_that_are_not_used_are_named(tmp_path: Path) -> None:
+    frame = sales(receipt=list(range(ROWS)), counted=[date(2020, 1, 1)] * ROWS)
+    for form in ("csv", "parquet"):
+        assert unused(guess(table(tmp_path, frame, form))) == ["receipt", "counted"]
+
+
+@pytest.mark.parametrize("between", ["/", "-"])
+@pytest.mark.parametrize(
+    ("written", "shape"),
+    [
+        ("%d{0}%m{0}%Y", "14 days"),
+        ("%m{0}%d{0}%Y", "14 days"),
+        ("%m{0}%d{0}%Y %I:%M %p", "hours"),
+        ("%d{0}%m{0}%Y %H:%M", "hours"),
+    ],
+)
+def test_days_are_told_from_months_by_the_days_after_the_twelfth(
+    written: str, hours: int, between: str, tmp_path: Path
+) -> None:
+    moments = [datetime(2024, 2, 25, tzinfo=UTC) + timedelta(hours=hours * (i // 2)) for i in range(ROWS)]
+    frame = sales(day=[m.strftime(written.format(between)) for m in moments])
+    expected = [m.timestamp() for m in moments[::2]]
+    for form in ("csv", "parquet"):
+        found = load(table(tmp_path, frame, form))
+        assert found.streams[0].times.tolist() == expected
+
+
+def test_dates_that_may_be_two_days_are_refused(tmp_path: Path) -> None:
+    """Read the wrong way round they would be out of order, and nobody would know."""
+    frame = sales(day=[f"{i % 12 + 1}/{i // 2 % 12 + 1}/2024" for i in range(ROWS)])
+    for form in ("csv", "parquet"):
+        error = refusal(table(tmp_path, frame, form))
+        assert error.field == "table: time day"
+        assert error.found == "1/1/2024"
+        assert "2024-12-31" in error.allowed
 
 
 def test_nothing_to_learn_from_is_refused(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_a_table_and_a_figure_become_a_page_with_pictures_and_numbers(films: Pat
     assert "## Table 3: 25% of the edges hostile" in page
     assert "(0.705)" in page, "the paper's number stands beside ours"
     assert "**" in page
-    assert "[1] an edge aggregates 1 time: nothing is 5 periods old" in page
+    assert "[1] an edge aggregates once: nothing is 5 periods old" in page
     assert "\N{EN DASH} [1]" in page
     html = (out / "results.html").read_text()
     assert "<table>" in html
@@ -156,6 +156,7 @@ def test_a_plan_has_every_cell_once_and_noagg_only_where_it_differs() -> None:
         (["table1", "--data", "mnist"], ["data", "'mnist'", "movielens"]),
         (["table1", "--runs", "0"], ["runs", "0", "at least 1"]),
         (["table1", "--rows", "many"], ["rows", "'many'", "all"]),
+        (["table1", "--data", "movielens,movielens"], ["data", "movielens,movielens", "each once"]),
     ],
 )
 def test_bad_arguments_are_refused_by_name(tmp_path: Path, args: list[str], words: list[str]) -> None:

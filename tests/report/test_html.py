@@ -10,6 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from alphaedge.report import figures, html
+from alphaedge.report.numbers import human
 
 EVIL = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>"
 VOID = {"meta", "img", "br", "link", "input", "hr"}
@@ -218,4 +219,4 @@ def test_a_run_in_which_no_method_finished_still_has_a_page(render: Any) -> None
     ("count", "text"), [(0, "0 B"), (999, "999 B"), (999_600, "1 MB"), (12_345, "12.3 kB"), (5 * 10**18, "5000 PB")]
 )
 def test_bytes_are_told_in_three_digits(count: int, text: str) -> None:
-    assert html.human(count) == text
+    assert human(count) == text

@@ -34,13 +34,15 @@ def reproduce(
         typer.Argument(metavar="[EXPERIMENT]...", help="all, or some of " + ", ".join(EXPERIMENTS) + "."),
     ] = None,
     data: Annotated[str, typer.Option(help="Data sets, comma-separated.", metavar="NAME,...")] = ",".join(DATA),
-    runs: Annotated[int, typer.Option(help="Runs (seeds) of every cell.")] = 5,
+    runs: Annotated[
+        int | None, typer.Option(help="Runs (seeds) of every cell. Default: 5, and 1 with --quick.")
+    ] = None,
     rows: Annotated[
         str | None,
         typer.Option(help="At most so many rows of a data set, or all. Default: the rule that the page states."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help=f"One run on {QUICK_ROWS:,} rows: a look, not a result.")
+        bool, typer.Option("--quick", help=f"{QUICK_ROWS:,} rows of each data set: a look, not a result.")
     ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the finished cells of --out.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the page, pictures and finished cells.", metavar="DIR")] = Path(
@@ -51,9 +53,8 @@ def reproduce(
     """Regenerate every table and figure of the paper on public data, with its numbers beside."""
     console = Console()
     try:
-        plan = _plan(
-            experiments or ["all"], data, 1 if quick else runs, QUICK_ROWS if quick and rows is None else _rows(rows)
-        )
+        count = (1 if quick else 5) if runs is None else runs
+        plan = _plan(experiments or ["all"], data, count, QUICK_ROWS if quick and rows is None else _rows(rows))
         if jobs is not None:
             check_number("jobs", jobs, low=1, whole=True)
         writable(out)
@@ -101,11 +102,17 @@ def _watched(plan: Plan, out: Path, jobs: int, console: Console) -> Path:
         console=console,
     )
     command = "alphaedge " + " ".join(sys.argv[1:])
+    today, said = datetime.date.today().isoformat(), -1
     with bar:
         line = bar.add_task("", total=1.0, cells="")
 
         def report(share: float, finished: int, cells: int, title: str) -> None:
+            nonlocal said
             bar.update(line, completed=share, cells=f"{finished} of {cells} cells", description=title)
+            if not console.is_terminal and int(share * 20) > said:  # a log has no bar: a line now and then instead
+                said = int(share * 20)
+                left = bar.tasks[0].time_remaining
+                rest = "" if left is None else f", about {datetime.timedelta(seconds=round(left))} left"
+                console.print(f"{share:.0%}, {finished} of {cells} cells{rest}", highlight=False)
 
-        today = datetime.date.today().isoformat()
         return run(plan, out, jobs=jobs, report=report, command=command, date=today)

@@ -16,7 +16,9 @@ from rich.table import Table
 
 from alphaedge.cli.download import fetched
 from alphaedge.core.methods import METHODS
+from alphaedge.data.table import unused
 from alphaedge.errors import AlphaEdgeError, InvalidValue
+from alphaedge.report.numbers import human
 from alphaedge.simulation import config
 from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.record import Progress as Report
@@ -160,7 +162,9 @@ def simulate(
         fetched(settings.data, console)
         settings = settings.resolved()
         if settings.table is not None:
-            console.print(f"{settings.table.file}: {settings.table.described()}", highlight=False, markup=False)
+            ignored = ", ".join(unused(settings.table))
+            rest = f"; not used: {ignored}" if ignored else ""
+            console.print(f"{settings.table.file}: {settings.table.described()}{rest}", highlight=False, markup=False)
         if out is not None:
             writable(out)
         if json is not None and not silent:
@@ -220,7 +224,7 @@ def _watched(settings: config.Settings, jobs: int, console: Console) -> Results:
     runs = len(settings.methods) * settings.seeds
     started = perf_counter()
     with bar:
-        whole = bar.add_task(f"{settings.data}, {runs} runs", total=1, score="")
+        whole = bar.add_task(f"{settings.data}, {runs} {'run' if runs == 1 else 'runs'}", total=1, score="")
 
         def watch(name: str, report: Report) -> None:
             if not name:  # the whole, before anything has started
@@ -266,7 +270,7 @@ def _table(summary: dict[str, Any]) -> Table:
             f"[bold]{mean}[/]" if row["mean"] == best else mean,
             "-" if row["pooled"] is None else f"{row['pooled']:.4f}",
             "-" if row["loss"] is None else f"{row['loss']:.4f}",
-            _size(changed) if full else "-",
+            human(changed) if full else "-",
             f"{changed / full:.0%}" if full else "-",
             f"{row['edge_batches_per_second']:,.0f}",
         )
@@ -291,11 +295,3 @@ def _verdict(summary: dict[str, Any]) -> str:
     if 1 < len(gaps) <= 12:
         text += " (" + ", ".join(f"{name} {gap:+.4f}" for name, gap in sorted(gaps.items(), key=lambda g: -g[1])) + ")"
     return text + "."
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"

@@ -17,6 +17,7 @@ from alphaedge.errors import InvalidValue, check_choice
 
 LOOK: Final = 100_000  # rows that a guess looks at
 FEW: Final = 64  # values that a category has at most; above that it is an id
+CLOCKS: Final = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")  # that may follow a date
 UNIT_ROWS: Final = 1_000  # first labels that tell the size of labels
 
 
@@ -59,7 +60,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 def guess(table: Table) -> Table:
     """The table with every column and the task said; what was named stays as named."""
-    scan = _scan(table.file)
+    scan = _scan(table)
     schema = scan.collect_schema()
     for column in table.used():
         if column not in schema:
@@ -75,7 +76,7 @@ def guess(table: Table) -> Table:
 def load(table: Table) -> Dataset:
     """The events of a table whose columns have been guessed or named."""
     table = guess(table)
-    frame = _collect(_scan(table.file).select(table.used()).filter(pl.col(table.label).is_not_null()), table.file)
+    frame = _collect(_scan(table).select(table.used()).filter(pl.col(table.label).is_not_null()), table.file)
     if frame.is_empty():
         raise InvalidValue(f"table: {table.file}", "no row with a label", "at least one")
     for column in (table.time, table.edge):
@@ -110,7 +111,13 @@ def load(table: Table) -> Dataset:
     return Dataset(Path(table.file).stem, task, tuple(fields), data, names=tuple(names), unit=unit)
 
 
-def _scan(file: str) -> pl.LazyFrame:
+def unused(table: Table) -> list[str]:
+    """The columns that a table has and that are not read."""
+    return [c for c in _scan(table).collect_schema() if c not in table.used()]
+
+
+def _scan(table: Table) -> pl.LazyFrame:
+    file = table.file
     path = Path(file)
     if not path.is_file():
         raise InvalidValue("table: file", file, "a CSV or Parquet file that is there")
@@ -118,7 +125,9 @@ def _scan(file: str) -> pl.LazyFrame:
         if path.suffix.lower() in (".parquet", ".pq"):
             scan = pl.scan_parquet(path)
         else:
-            scan = pl.scan_csv(path, try_parse_dates=True, infer_schema_length=None)
+            # Polars reads 3/4/2024 as a day in April without asking: times are for ``_times``.
+            own = {table.time: pl.String}
+            scan = pl.scan_csv(path, try_parse_dates=True, infer_schema_length=None, schema_overrides=own)
         scan.collect_schema()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise InvalidValue("table: file", file, f"a readable CSV or Parquet file ({error})") from error
@@ -161,11 +170,7 @@ def _times(values: pl.Series, name: str) -> pl.Series:
     elif values.dtype == pl.String:
         times = values.cast(pl.Float64, strict=False)
         if times.null_count():
-            try:
-                dates = values.str.to_datetime(strict=False).dt.epoch("us") / 1e6
-            except pl.exceptions.PolarsError:  # no value looks like a date
-                dates = pl.Series([None] * len(values), dtype=pl.Float64)
-            times = min(times, dates, key=lambda parsed: parsed.null_count())
+            times = min(times, _dates(values, name), key=lambda parsed: parsed.null_count())
     elif values.dtype == pl.Date or values.dtype == pl.Datetime:
         times = values.cast(pl.Datetime("us")).dt.epoch("us") / 1e6
     else:
@@ -174,6 +179,25 @@ def _times(values: pl.Series, name: str) -> pl.Series:
     if wrong.any():
         raise InvalidValue(f"table: time {name}", values.filter(wrong)[0], "a number, a date or a date and time")
     return times
+
+
+def _dates(values: pl.Series, name: str) -> pl.Series:
+    """Seconds since 1970 of dates as text; those that can't be read are null."""
+    values = values.str.strip_chars()
+    found = values.str.extract_groups(r"^(\d{1,2})([/-])(\d{1,2})[/-]\d{4}").struct
+    first, second = (found.field(part).cast(pl.Int64) for part in ("1", "3"))
+    try:
+        if first.null_count() == len(values):
+            return values.str.to_datetime(strict=False, time_zone="UTC").dt.epoch("us") / 1e6
+        if (first > 12).any() == (second > 12).any():
+            allowed = "dates that tell their days from their months: write 2024-12-31"
+            raise InvalidValue(f"table: time {name}", values[0], allowed)
+        between = found.field("2").drop_nulls()[0]
+        date = between.join(["%d", "%m", "%Y"] if (first > 12).any() else ["%m", "%d", "%Y"])
+        read = [values.str.to_datetime(date + clock, strict=False) for clock in CLOCKS]
+        return min(read, key=lambda parsed: parsed.null_count()).dt.epoch("us") / 1e6
+    except pl.exceptions.PolarsError:  # no value looks like a date
+        return pl.Series([None] * len(values), dtype=pl.Float64)
 
 
 def _labels(values: pl.Series, table: Table) -> pl.Series:

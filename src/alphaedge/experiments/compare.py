@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, final
 
 from alphaedge.experiments.cell import Found
 from alphaedge.metrics import interval95, mean
-from alphaedge.report.html import NONE
+from alphaedge.report.numbers import NONE
 
 # Like is compared with like: the literal reading with literal rivals.
 RIVALS: Final[Mapping[str, Sequence[str]]] = {

@@ -98,7 +98,8 @@ def senseless(cell: Cell, data: Dataset) -> str | None:
         if mixes == 0:
             return f"an edge has {batches} batches and never aggregates"
         if cell.staleness >= mixes:
-            return f"an edge aggregates {mixes} {'time' if mixes == 1 else 'times'}: nothing is {cell.staleness} periods old"
+            times = "once" if mixes == 1 else f"{mixes} times"
+            return f"an edge aggregates {times}: nothing is {cell.staleness} periods old"
     if 2 * cell.delay > batches:
         return f"an edge has {batches} batches: most feedback would come after the end"
     return None

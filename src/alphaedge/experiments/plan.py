@@ -61,6 +61,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         for name in self.data:
             if name not in DATA:
                 raise InvalidValue("data", name, "one of " + ", ".join(DATA))
+        if len(set(self.data)) < len(self.data):
+            raise InvalidValue("data", ",".join(self.data), "each once")
 
     def table_cell(self, data: str, method: str, model: str | None = None, **changes: object) -> Cell:
         """A cell of a table."""

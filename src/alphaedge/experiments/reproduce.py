@@ -43,7 +43,7 @@ def page(plan: Plan, found: dict[Cell, Found | None], command: str, date: str) -
             f"({seconds / 60:.0f} minutes of computing). Scores are AUC, and 1-SMAPE for AirQuality: of every batch "
             "before it is learned from, averaged over batches, then edges, then runs. Higher is better."
         ),
-        Text("Base models: " + "; ".join(_base(plan, data) for data in plan.data) + "."),
+        Text(f"Base models: {_bases(plan)}."),
     ]
     for experiment in plan.experiments:
         blocks += blocks_of(experiment, plan, found.get)
@@ -66,6 +66,14 @@ def blocks_of(experiment: str, plan: Plan, get: Lookup) -> list[Block]:
     return figure_of(experiment, plan, get)
 
 
+def _bases(plan: Plan) -> str:
+    """The base models of all data sets, those of a kind together."""
+    kinds: dict[str, list[str]] = {}
+    for data in plan.data:
+        kinds.setdefault(_base(plan, data), []).append(title(data))
+    return "; ".join(f"{' and '.join(names)} {kind}" for kind, names in kinds.items())
+
+
 def _base(plan: Plan, data: str) -> str:
     """The base model of a data set and how it learns, in words."""
     settings = plan.table_cell(data, "alphaedge").settings()
@@ -75,18 +83,18 @@ def _base(plan: Plan, data: str) -> str:
         "dense": "",
     }
     rows = rules[settings.row_rule] if settings.model == "deepfm" else ""
-    return f"{title(data)} {settings.model}, batches of {settings.size}, Adam at {settings.model_rate:g}{rows}"
+    return f"{settings.model}, batches of {settings.size}, Adam at {settings.model_rate:g}{rows}"
 
 
 def _usual_rows(plan: Plan) -> str:
     """The rule by which large data sets are cut, in words."""
     tables, figures = (
-        ", ".join(f"{title(d)} {rows[d]:,}" for d in plan.data if d in rows) for rows in (TABLE_ROWS, FIGURE_ROWS)
+        ", ".join(f"{rows[d]:,} of {title(d)}" for d in plan.data if d in rows) for rows in (TABLE_ROWS, FIGURE_ROWS)
     )
     if not figures:
         return "whole data sets"
-    cut = f"at most {figures}" if tables == figures else f"at most {tables or 'all'} in tables and {figures} in figures"
-    return f"rows of large data sets: {cut}. Such a cut begins after the first quarter, as far as enough rows follow"
+    cut = f"at most {figures}" if tables == figures else f"at most {tables or 'all'} in tables, {figures} in figures"
+    return f"rows: {cut}, the rest whole. A cut begins after the first quarter, as far as enough rows follow"
 
 
 def _write_csv(path: Path, found: dict[Cell, Found | None]) -> None:

@@ -8,7 +8,7 @@ from alphaedge.experiments.grids import READ, Lookup, row_of, scores_grid, title
 from alphaedge.experiments.plan import ALL, APART, DOWN, MANY, SHARE, SOME, Plan
 from alphaedge.experiments.published import TABLE1, TABLE2, TABLE3
 from alphaedge.metrics import mean
-from alphaedge.report.html import NONE, human
+from alphaedge.report.numbers import NONE, human
 from alphaedge.report.page import Block, Grid, Heading, Text
 
 REFERENCES: Final = ("prior", "persistence", "noagg", "alphaedge", "pooled")

@@ -12,11 +12,11 @@ from jinja2 import Environment, StrictUndefined
 from matplotlib.figure import Figure
 
 from alphaedge.report.figures import in_order, look, save
+from alphaedge.report.numbers import NONE, human
 from alphaedge.report.page import whole
 
 Figures = Mapping[str, Figure] | Sequence[tuple[str, str, Figure]]
 
-NONE = "\N{EN DASH}"
 # How to read each figure; the first sentence says what it shows and serves as the alternative text.
 CAPTIONS: Final[Mapping[str, str]] = {
     "scores_over_time": (
@@ -64,18 +64,6 @@ def write(path: str | Path, *, summary: Mapping[str, Any], figures: Figures, con
         config=config_toml,
     )
     Path(path).write_text(whole(title, body), encoding="utf-8")
-
-
-def human(count: float) -> str:
-    """Bytes for people.
-
-    >>> human(0), human(999), human(1_234_567)
-    ('0 B', '999 B', '1.23 MB')
-    """
-    units = ["B", "kB", "MB", "GB", "TB", "PB"]
-    while count >= 999.5 and len(units) > 1:
-        count, units = count / 1000, units[1:]
-    return f"{count:.3g} {units[0]}" if count < 999.5 else f"{count:.0f} {units[0]}"
 
 
 def _number(value: float | None, digits: int = 4) -> str:

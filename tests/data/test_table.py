@@ -124,12 +124,12 @@ def test_columns_that_are_not_used_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("between", ["/", "-"])
 @pytest.mark.parametrize(
-    ("written", "shape"),
+    ("written", "hours"),
     [
-        ("%d{0}%m{0}%Y", "14 days"),
-        ("%m{0}%d{0}%Y", "14 days"),
-        ("%m{0}%d{0}%Y %I:%M %p", "hours"),
-        ("%d{0}%m{0}%Y %H:%M", "hours"),
+        ("%d{0}%m{0}%Y", 24),
+        ("%m{0}%d{0}%Y", 24),
+        ("%m{0}%d{0}%Y %I:%M %p", 1),
+        ("%d{0}%m{0}%Y %H:%M", 1),
     ],
 )
 def test_days_are_told_from_months_by_the_days_after_the_twelfth(

@@ -89,7 +89,7 @@ def test_with_several_seeds_the_band_is_students_interval_over_seeds() -> None:
     # edges differ wildly, seeds hardly: an interval over edges would be far wider
     table = scores(*((seed, edge, 0.5, 0.5 * edge + 0.1 * seed) for seed in range(3) for edge in range(2)))
     figure = figures.scores_over_time(table, "AUC", bins=1)
-    half = 4.303 * 0.1 / np.sqrt(3)
+    half = 4.3027 * 0.1 / np.sqrt(3)
     assert [band(figure).min(), band(figure).max()] == pytest.approx([0.35 - half, 0.35 + half])
     assert "3 seeds" in only(figure).get_xlabel()
 
@@ -97,12 +97,12 @@ def test_with_several_seeds_the_band_is_students_interval_over_seeds() -> None:
 def test_with_one_seed_the_band_is_over_edges_and_says_so() -> None:
     table = scores((0, 0, 0.5, 0.2), (0, 1, 0.5, 0.4), (0, 2, 0.5, 0.6))
     figure = figures.scores_over_time(table, "AUC", bins=1)
-    half = 4.303 * 0.2 / np.sqrt(3)
+    half = 4.3027 * 0.2 / np.sqrt(3)
     assert [band(figure).min(), band(figure).max()] == pytest.approx([0.4 - half, 0.4 + half])
     assert "3 edges (one seed)" in only(figure).get_xlabel()
 
 
-@pytest.mark.parametrize(("count", "quantile"), [(2, 12.706), (6, 2.571), (13, 2.179), (31, 2.042), (10**6, 1.96)])
+@pytest.mark.parametrize(("count", "quantile"), [(2, 12.7062), (6, 2.571), (13, 2.179), (31, 2.042), (10**6, 1.96)])
 def test_the_interval_uses_students_quantile(count: int, quantile: float) -> None:
     half = figures._half_width(np.array([1.0]), np.array([float(count)]))
     assert half[0] * np.sqrt(count) == pytest.approx(quantile, rel=0.01)

@@ -246,9 +246,9 @@ def aggregate(
     fleet.dense = mixture(w, fleet.dense, differences)
     for name, pool in fetched.statistics.items():
         own = fleet.buffers[name]
-        peers = pool[fetched.index].view(*fetched.index.shape, -1) - own.view(len(own), 1, -1)
-        peers = peers.masked_fill_(~fetched.present.unsqueeze(2), 0).nan_to_num_(nan=0.0)  # inf - inf: a constant
-        fleet.buffers[name] = own + torch.einsum("gp,gpf->gf", w[:, 1:], peers).view(own.shape)
+        gaps = pool[fetched.index].view(*fetched.index.shape, -1) - own.view(len(own), 1, -1)
+        gaps = gaps.masked_fill_(~fetched.present.unsqueeze(2), 0).nan_to_num_(nan=0.0)  # inf - inf: a constant
+        fleet.buffers[name] = own + torch.einsum("gp,gpf->gf", w[:, 1:], gaps).view(own.shape)
     for t, table in enumerate(fleet.tables):
         pool, has, adopt = fetched.tables[t], fetched.has[t], wanted[t] if wanted else None
         _mix_rows(table, pool, has, fetched.index, w, known[t], adopt)

@@ -20,6 +20,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
 from alphaedge.errors import check_number
+from alphaedge.metrics import student
 
 Floats = NDArray[np.float64]
 Clusters = Sequence[int] | None  # of every edge, if known
@@ -57,8 +58,6 @@ INK, FAINT, EMPTY = "#333333", "#DDDDDD", "#F1F1F1"
 MOST_NUMBERED = 30  # edges; beyond, numbers along an axis run into each other
 MOST_IN_CIRCLE = 60  # edges; beyond, arrows hide each other
 BESIDE: Final[Mapping[str, Any]] = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5), "frameon": False}
-# Student's 97.5% quantiles for endless and for 10, 9, ... 1 degrees of freedom
-STUDENT: Final = (1.960, 2.228, 2.262, 2.306, 2.365, 2.447, 2.571, 2.776, 3.182, 4.303, 12.706)
 
 
 def look(method: str) -> Look:
@@ -248,8 +247,7 @@ def _chart(label: str) -> tuple[Figure, Axes]:
 
 def _half_width(std: Floats, count: Floats) -> Floats:
     """Half of a mean's 95% interval, NaN for one value."""
-    # between those of the table, quantiles are all but linear in 1 / degrees of freedom
-    quantile = np.interp(1 / np.maximum(count - 1, 1), [0, *(1 / np.arange(10, 0, -1))], STUDENT)
+    quantile = np.array([student(int(n)) if n > 1 else np.nan for n in count.flat]).reshape(count.shape)
     return np.where(count > 1, quantile * std / np.sqrt(count), np.nan)
 
 

@@ -31,9 +31,10 @@ def simulate(
     """Simulate a fleet under several methods and seeds.
 
     settings: everything that a configuration file can say; ``changes`` are fields of it, as a short cut.
-    data: a ``Dataset`` of your own; the default is the synthetic store, drawn anew for each seed.
-    model: makes a ``Model`` of your own (called once a seed, with torch seeded); the default is a DeepFM for
-        classification and an MLP for regression over the data's fields.
+    data: a ``Dataset`` of your own; the default is what ``settings.data`` names: the synthetic store, drawn anew for
+        each seed, one of the catalog, or a table.
+    model: makes a ``Model`` of your own (called once a seed, with torch seeded); the default is the catalog's for its
+        data, and for yours a DeepFM for classification and an MLP for regression over the data's fields.
     methods: names, or names with ``Method`` objects of your own.
     jobs: processes to spread methods and seeds over (data, model and methods must then be picklable).
     watch: called with "method/first seed of its stack" and progress, and first with "" and the whole's total.

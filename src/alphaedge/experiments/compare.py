@@ -30,7 +30,7 @@ Scores = Mapping[str, Score]  # by method
 @final
 @dataclass(frozen=True)
 class Row:
-    """The methods of one row: their scores, and why others have none."""
+    """The methods of one comparison: their scores, and why others have none."""
 
     scores: dict[str, Score] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
@@ -108,14 +108,14 @@ def significant(scores: Scores, method: str) -> bool:
 
 
 def plain(found: Score | None) -> str:
-    """Mean ± interval."""
+    """Mean ± interval, if the runs differ at all."""
     if found is None:
         return NONE
-    return f"{found.mean:.4f}" + (f" ± {found.ci95:.4f}" if found.ci95 is not None else "")
+    return f"{found.mean:.4f}" + (f" ± {found.ci95:.4f}" if found.ci95 else "")
 
 
 def written(row: Row, method: str, notes: Footnotes, paper: float | None = None) -> str:
-    """A table's entry: mean ± interval, bold for the best of the row, a star where AlphaEdge clearly differs."""
+    """A table's entry: mean ± interval, bold for the best of them, a star where AlphaEdge clearly differs."""
     text = notes.mark(row.reasons.get(method))
     if method in row.scores:
         text = plain(row.scores[method])

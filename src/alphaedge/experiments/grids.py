@@ -1,4 +1,4 @@
-"""Tables of scores: a row a data set, a column a method, the paper's numbers beside."""
+"""Tables of scores: a row a method, a column a data set, the paper's numbers beside."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -25,7 +25,7 @@ TITLES: Final[Mapping[str, str]] = {
 }
 READ: Final = (
     "Mean ± half of the 95% interval over the runs; in brackets the paper's number, where it has one (its data sets A "
-    "and B are private: other data stand in their places). **Bold**: the best method. ★: AlphaEdge's difference "
+    "and B are private: other data stand in their places). **Bold**: the best of a column. ★: AlphaEdge's difference "
     "to the best rival, run by run, is clear of zero, whichever way."
 )
 
@@ -54,17 +54,15 @@ def row_of(
 def scores_grid(
     rows: Mapping[str, Row], methods: Sequence[str], paper: Mapping[str, Mapping[str, float]] | None = None
 ) -> list[Block]:
-    """A table of scores with the average of its rows, and below it why cells are empty."""
-    notes, paper = Footnotes(), paper or {}
-    body = [_line(label(d), row, methods, notes, paper.get(d, {})) for d, row in rows.items()]
+    """A table of scores by data set, with their average, and below it why cells are empty."""
+    paper = paper or {}
+    columns = {label(d): (row, paper.get(d, {})) for d, row in rows.items()}
     if len(rows) > 1:
         whole = Row({m: s for m in methods if (s := average([r.scores.get(m) for r in rows.values()])) is not None})
-        body.append(_line("Average", whole, methods, notes, paper.get("average", {}) if len(rows) == 4 else {}))
-    return with_notes(Grid(["", *(title(m) for m in methods)], body), notes)
-
-
-def _line(head: str, row: Row, methods: Sequence[str], notes: Footnotes, paper: Mapping[str, float]) -> list[str]:
-    return [head, *(written(row, m, notes, paper.get(m)) for m in methods)]
+        columns["Average"] = (whole, paper.get("average", {}) if len(rows) == 4 else {})
+    notes = Footnotes()
+    body = [[title(m), *(written(row, m, notes, theirs.get(m)) for row, theirs in columns.values())] for m in methods]
+    return with_notes(Grid(["", *columns], body), notes)
 
 
 def with_notes(grid: Grid, notes: Footnotes) -> list[Block]:

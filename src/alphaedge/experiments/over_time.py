@@ -27,7 +27,7 @@ def over_time(plan: Plan, get: Lookup) -> list[Block]:
             m: [((i + 0.5) / BINS, s, 0.0) for i, s in enumerate(curve) if s is not None] for m, curve in curves.items()
         }
         sweep(axes, lines, title=f"{title(data)}, edge {name}", x="time, share of the stream", y="score", log=False)
-        axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
+        axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
         leads.append(f"{_ahead(curves['alphaedge'], curves['noagg'])} on {title(data)} (edge {name})")
     legend(figure, charts)
     said = f"AlphaEdge is at or above NoAgg in {', '.join(leads)}." if leads else "Nothing can be said: no cells."

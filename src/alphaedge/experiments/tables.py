@@ -37,10 +37,10 @@ def _references(plan: Plan, get: Lookup) -> list[Block]:
         whole = row_of(plan, get, "airquality", ("prior", "persistence"))
         change = row_of(plan, get, "airquality", ("pooled", "noagg", "alphaedge"), "change")
         rows["AirQuality, model of the change"] = Row(whole.scores | change.scores, whole.reasons | change.reasons)
-    body = [[head, *(plain(row.scores.get(m)) for m in REFERENCES)] for head, row in rows.items()]
+    body = [[title(m), *(plain(row.scores.get(m)) for row in rows.values())] for m in REFERENCES]
     return [
         Heading("What any method must beat, and the upper reference", 3),
-        Grid(["", *(title(m) for m in REFERENCES)], body),
+        Grid(["", *rows], body),
         Text(
             "Prior: what has been usual so far (to classify: the item's own rate). Persistence: the last value. "
             "Pooled: one model that sees everybody's data, which no region may."
@@ -80,25 +80,36 @@ def _after_the_first_quarter(plan: Plan, get: Lookup) -> list[Block]:
 def _other_scores(plan: Plan, get: Lookup) -> list[Block]:
     """Scores of all of an edge's events at once, and losses: batch scores are noisy where batches are small."""
     body = []
-    for data in plan.data:
-        found = {m: get(plan.table_cell(data, m)) for m in ALL}
-        loss = "mean squared error" if data == "airquality" else "log loss"
-        for name, kept in (("all events at once", "pooled"), (loss, "losses")):
-            values = [mean([v for v in getattr(f, kept) if v is not None]) if f else None for f in found.values()]
-            body.append([f"{title(data)}, {name}", *(NONE if v is None else f"{v:.5g}" for v in values)])
+    for method in ALL:
+        found = [get(plan.table_cell(data, method)) for data in plan.data]
+        body.append([title(method), *(NONE if f is None else f"{_mean(f.pooled)} / {_mean(f.losses)}" for f in found)])
     return [
         Heading("Scores of all events, and losses", 3),
-        Text("AUC (1-SMAPE for AirQuality) of all events of an edge at once, not batch by batch, and the loss."),
-        Grid(["", *(title(m) for m in ALL)], body),
+        Text(
+            "AUC (1-SMAPE for AirQuality) of all events of an edge at once instead of batch by batch / log loss (mean "
+            "squared error for AirQuality)."
+        ),
+        Grid(["", *(title(d) for d in plan.data)], body),
     ]
 
 
+def _mean(values: list[float | None]) -> str:
+    found = mean([v for v in values if v is not None])
+    return NONE if found is None else f"{found:.4f}" if found < 10 else f"{found:,.0f}"
+
+
 def _different(plan: Plan, get: Lookup) -> list[Block]:
-    body, notes = [], Footnotes()
-    for data in plan.data:
-        shared, apart = row_of(plan, get, data, APART), row_of(plan, get, data, APART, initial="different")
-        body.append([title(data), *(f"{_short(shared, m, notes)} → {_short(apart, m, notes)}" for m in APART)])
-    grid = Grid(["shared start → different starts", *(title(m) for m in APART)], body)
+    notes = Footnotes()
+    shared = [row_of(plan, get, data, APART) for data in plan.data]
+    apart = [row_of(plan, get, data, APART, initial="different") for data in plan.data]
+    body = [
+        [
+            title(m),
+            *(f"{_short(one, m, notes)} → {_short(two, m, notes)}" for one, two in zip(shared, apart, strict=True)),
+        ]
+        for m in APART
+    ]
+    grid = Grid(["shared start → different starts", *(title(d) for d in plan.data)], body)
     return [Heading("Edges that start from different models", 3), *with_notes(grid, notes)]
 
 
@@ -120,11 +131,11 @@ def _without_noise(plan: Plan, get: Lookup) -> list[Block]:
             if score_ is not None:
                 rows[head].scores[method] = score_
     notes = Footnotes()
-    body = [[head, *(written(row, m, notes) for m in ALL)] for head, row in rows.items()]
+    body = [[title(m), *(written(row, m, notes) for row in rows.values())] for m in ALL]
     return [
         Heading("MovieLens with and without its noisy edge", 3),
         Text(f"Edge {NOISY_EDGE} has 10% of its labels flipped and is scored on them."),
-        Grid(["", *(title(m) for m in ALL)], body),
+        Grid(["", *rows], body),
     ]
 
 
@@ -163,19 +174,21 @@ def many_edges(plan: Plan, get: Lookup) -> list[Block]:
     some = [MANY[d] for d in plan.data if d in MANY]
     if not some:
         return []
-    body: list[list[str]] = []
-    notes, verdicts = Footnotes(), []
+    columns: dict[str, Row] = {}
+    verdicts = []
     for share, what in ((0.0, "all honest"), (SHARE, "25% hostile")):
         rows = {data: row_of(plan, get, data, SOME, adversaries=share) for data in some}
-        body += [[f"{title(d)}, {what}", *(written(row, m, notes) for m in SOME)] for d, row in rows.items()]
+        columns |= {f"{title(data)}, {what}": row for data, row in rows.items()}
         verdicts.append(f"With {what}: {verdict(rows, -LEVEL)}")
+    notes = Footnotes()
+    body = [[title(m), *(written(row, m, notes) for row in columns.values())] for m in SOME]
     return [
         Heading("Many edges"),
         Text(
             "The same data with an edge for each store or area: more edges than an edge can have peers. The paper has "
             "no such table."
         ),
-        *with_notes(Grid(["", *(title(m) for m in SOME)], body), notes),
+        *with_notes(Grid(["", *columns], body), notes),
         Text(f"Is AlphaEdge best, or level with the best? {' '.join(verdicts)}"),
     ]
 

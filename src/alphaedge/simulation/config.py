@@ -1,14 +1,12 @@
 """The settings of a simulation: what a configuration file holds and what the command line overrides."""
 
-import re
-import tomllib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypeGuard, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args
 
 import msgspec
-import tomli_w
 
+from alphaedge import toml
 from alphaedge.core.aggregation import Learned
 from alphaedge.core.home import Home
 from alphaedge.core.methods import METHODS, Method, method
@@ -179,75 +177,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def toml(self) -> str:
         """The settings as a configuration file that gives this simulation again."""
-        return tomli_w.dumps(_without_none(msgspec.to_builtins(self, str_keys=True)))
+        return toml.dumps(self)
 
 
 def load(path: Path, overrides: dict[str, Any] | None = None) -> Settings:
     """Read a configuration file; ``overrides`` (nested like the file) win."""
-    try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidValue("config", str(path), f"a readable file ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidValue("config", str(path), f"a TOML file ({error})") from error
-    return build(_merge(raw, overrides or {}))
+    return toml.load(path, Settings, overrides)
 
 
 def build(raw: dict[str, Any]) -> Settings:
     """Settings from nested plain values, as a file or the command line gives them."""
-    _check_keys(raw, Settings, "")
-    try:
-        return msgspec.convert(raw, Settings, strict=False)
-    except msgspec.ValidationError as error:
-        if isinstance(error.__cause__, InvalidValue):
-            raise error.__cause__ from None
-        what, _, where = str(error).partition(" - at ")
-        where = where.replace("`", "").replace("$.", "")
-        raise InvalidValue(where or "config", _lookup(raw, where), what) from None
-
-
-def _check_keys(raw: dict[str, Any], kind: type[msgspec.Struct], prefix: str) -> None:
-    known = {f.name: f.type for f in msgspec.structs.fields(kind)}
-    for key, value in raw.items():
-        if key not in known:
-            raise InvalidValue(f"config key {prefix}{key}", value, "one of " + ", ".join(known))
-        inner = next((t for t in get_args(known[key]) if _is_struct(t) or get_origin(t) is Literal), known[key])
-        if get_origin(inner) is Literal and isinstance(value, str):
-            check_choice(f"{prefix}{key}", value, get_args(inner))
-        if _is_struct(inner) and isinstance(value, dict):
-            _check_keys(value, inner, f"{prefix}{key}.")
-
-
-def _is_struct(kind: Any) -> TypeGuard[type[msgspec.Struct]]:
-    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
-
-
-def _lookup(raw: Any, path: str) -> Any:
-    """The value that a path of msgspec's means; where it says only "some value" or "some key", the first odd one."""
-    for key in re.findall(r"[^.\[\]]+|\[\.\.\.\]", path.removeprefix("key in ")):
-        if key == "[...]" and isinstance(raw, dict):
-            raw = next((v for v in raw.values() if not isinstance(v, int | float)), raw)
-        elif isinstance(raw, list | tuple) and key.isdigit():
-            raw = raw[int(key)]
-        elif isinstance(raw, dict) and key in raw:
-            raw = raw[key]
-    if isinstance(raw, dict):
-        return next((k for k in raw if not str(k).isdigit()), raw)
-    return raw
-
-
-def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
-    for key, value in over.items():
-        inner = merged.get(key)
-        merged[key] = _merge(inner, value) if isinstance(value, dict) and isinstance(inner, dict) else value
-    return merged
-
-
-def _without_none(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _without_none(v) for k, v in value.items() if v is not None}
-    return list(value) if isinstance(value, tuple) else value
+    return toml.build(raw, Settings)
 
 
 def _replace(record: R, **changes: Any) -> R:

@@ -1,0 +1,203 @@
+"""The journal: every prediction that feedback may come for, and all feedback, durable before it is acknowledged.
+
+One SQLite file in WAL mode, written by the serving process and read by the learner. A commit is on disk when it
+returns (``synchronous = FULL``), so nothing that was acknowledged is lost to ``kill -9`` or a power cut.
+
+- A **prediction** has a number, which is its id for the client, the time and its features.
+- **Feedback** has a number of its own: the order in which it arrived, which is the order in which it is learned. The
+  first outcome of a prediction counts; sending it again changes nothing.
+- A prediction whose outcome does not come within ``window`` seconds **expires**: it is dropped, or, where silence
+  means no, it becomes feedback with label 0. Either is written down here, as an event like any other, so that whoever
+  replays the journal sees the same.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, final
+
+from alphaedge.errors import AlphaEdgeError
+
+VERSION: Final = 1
+SCHEMA: Final = """
+create table prediction (id integer primary key autoincrement, time real not null, features blob not null) strict;
+create index prediction_time on prediction (time);
+create table feedback (
+  number integer primary key autoincrement,
+  prediction integer not null unique,
+  label real not null,
+  time real not null
+) strict;
+create table state (name text primary key, value integer not null) strict;
+insert into state values ('learned', 0), ('expired', 0);
+"""
+
+
+class JournalError(AlphaEdgeError):
+    """The journal can't be read or written; says what to do."""
+
+
+class Outcome(NamedTuple):
+    """What became of one piece of feedback."""
+
+    prediction: int
+    accepted: bool
+    reason: str  # why not
+
+
+class Lesson(NamedTuple):
+    """One prediction with its outcome, in the order of arrival."""
+
+    number: int
+    features: bytes
+    label: float
+    predicted: float  # when
+    told: float
+
+
+@final
+class Journal:
+    """The journal of one edge. One process writes; any number may read."""
+
+    def __init__(self, path: Path, *, readonly: bool = False) -> None:
+        self.path = path
+        fresh = not path.exists()
+        if fresh and readonly:
+            raise JournalError(f"{path}: there is no journal")
+        try:
+            if readonly:
+                self._db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._db = sqlite3.connect(path, isolation_level=None)
+                self._db.execute("pragma journal_mode = wal")
+                self._db.execute("pragma synchronous = full")
+            self._db.execute("pragma busy_timeout = 5000")
+            version = self._db.execute("pragma user_version").fetchone()[0]
+            if version == 0 and not readonly:
+                self._db.executescript(f"begin; {SCHEMA} pragma user_version = {VERSION}; commit;")
+                version = VERSION
+        except sqlite3.DatabaseError as error:
+            raise JournalError(f"{path}: the journal can't be opened ({error}); restore it, or move it away") from error
+        if version != VERSION:
+            raise JournalError(f"{path}: the journal has version {version}, and this program reads {VERSION}")
+
+    def predict(self, features: Sequence[bytes], now: float) -> list[int]:
+        """Note predictions; their ids. They are on disk when this returns."""
+        with _Transaction(self):
+            start = self._one("select coalesce(max(seq), 0) from sqlite_sequence where name = 'prediction'")
+            rows = [(start + 1 + i, now, f) for i, f in enumerate(features)]
+            self._db.executemany("insert into prediction values (?, ?, ?)", rows)
+        return [row[0] for row in rows]
+
+    def tell(self, outcomes: Iterable[tuple[int, float]], now: float) -> list[Outcome]:
+        """Note outcomes of predictions, in this order. What is accepted is on disk when this returns."""
+        found = []
+        with _Transaction(self):
+            for prediction, label in outcomes:
+                reason = self._refusal(prediction)
+                if not reason:
+                    self._db.execute("insert into feedback values (null, ?, ?, ?)", (prediction, label, now))
+                found.append(Outcome(prediction, not reason, reason))
+        return found
+
+    def _refusal(self, prediction: int) -> str:
+        if self._db.execute("select 1 from feedback where prediction = ?", (prediction,)).fetchone():
+            return "known"
+        if self._db.execute("select 1 from prediction where id = ?", (prediction,)).fetchone():
+            return ""
+        newest = self._one("select coalesce(max(seq), 0) from sqlite_sequence where name = 'prediction'")
+        return "expired" if 0 < prediction <= newest else "unknown"
+
+    def expire(self, before: float, *, negative: bool, now: float, most: int = 10_000) -> int:
+        """End the wait for predictions made before a moment: forget them, or take their silence for a no."""
+        waiting = "select id from prediction where time < ? and id not in (select prediction from feedback) limit ?"
+        with _Transaction(self):
+            late = [row[0] for row in self._db.execute(waiting, (before, most))]
+            if negative:
+                self._db.executemany("insert into feedback values (null, ?, 0.0, ?)", [(p, now) for p in late])
+            else:
+                self._db.executemany("delete from prediction where id = ?", [(p,) for p in late])
+                self._db.execute("update state set value = value + ? where name = 'expired'", (len(late),))
+        return len(late)
+
+    def lessons(self, after: int, most: int) -> list[Lesson]:
+        """Feedback with numbers above ``after``, in order, with what it is about."""
+        text = (
+            "select f.number, p.features, f.label, p.time, f.time "
+            "from feedback f join prediction p on p.id = f.prediction where f.number > ? order by f.number limit ?"
+        )
+        try:
+            return [Lesson(*row) for row in self._db.execute(text, (after, most))]
+        except sqlite3.DatabaseError as error:
+            raise JournalError(f"{self.path}: the journal can't be read ({error})") from error
+
+    def forget(self, learned: int, before: float) -> int:
+        """Drop lessons up to number ``learned`` whose predictions are older than a moment.
+
+        Younger ones stay, so that feedback which is sent again is known.
+        """
+        done = (
+            "select f.prediction from feedback f join prediction p on p.id = f.prediction "
+            "where f.number <= ? and p.time < ?"
+        )
+        with _Transaction(self):
+            old = self._db.execute(done, (learned, before)).fetchall()
+            self._db.executemany("delete from feedback where prediction = ?", old)
+            self._db.executemany("delete from prediction where id = ?", old)
+        return len(old)
+
+    def pending(self) -> int:
+        """Predictions that wait for an outcome."""
+        return self._one("select count(*) from prediction where id not in (select prediction from feedback)")
+
+    def newest(self) -> int:
+        """The number of the latest feedback; 0 if there was none."""
+        return self._one("select coalesce(max(seq), 0) from sqlite_sequence where name = 'feedback'")
+
+    def expired(self) -> int:
+        """Predictions that were forgotten because nothing was told of them in time."""
+        return self._one("select value from state where name = 'expired'")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def _one(self, text: str) -> int:
+        try:
+            return int(self._db.execute(text).fetchone()[0])
+        except sqlite3.DatabaseError as error:
+            raise JournalError(f"{self.path}: the journal can't be read ({error})") from error
+
+
+@final
+class _Transaction:
+    """All or nothing, on disk at the end; a full disk is said, and leaves everything as it was."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def __enter__(self) -> None:
+        self._do("begin immediate")
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if error is None:
+            try:
+                self._do("commit")
+                return
+            except JournalError:
+                self._rollback()
+                raise
+        self._rollback()
+        if isinstance(error, sqlite3.Error):
+            raise JournalError(f"{self._journal.path}: nothing was written ({error})") from error
+
+    def _do(self, text: str) -> None:
+        try:
+            self._journal._db.execute(text)
+        except sqlite3.Error as error:
+            raise JournalError(f"{self._journal.path}: nothing was written ({error})") from error
+
+    def _rollback(self) -> None:
+        if self._journal._db.in_transaction:
+            self._journal._db.execute("rollback")

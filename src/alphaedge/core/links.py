@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, Generic, final
 
 import torch
 
 from alphaedge.core.aggregation import Learned, Weights
+from alphaedge.core.selection import P
 
 
 @final
@@ -24,32 +25,32 @@ class Link:
 
 @final
 @dataclass(slots=True)
-class Links:
+class Links(Generic[P]):
     """The peers of one edge: its neighbours now, and every other edge whose weight it remembers."""
 
     own: Link
-    neighbours: list[int]
-    known: dict[int, Link] = field(default_factory=dict)
+    neighbours: list[P]
+    known: dict[P, Link] = field(default_factory=dict)
 
     @classmethod
-    def start(cls, neighbours: Sequence[int], weight: float) -> "Links":
+    def start(cls, neighbours: Sequence[P], weight: float) -> "Links[P]":
         """First neighbours, each with the same weight as the own model."""
         return cls(Link(weight), list(neighbours), {j: Link(weight) for j in neighbours})
 
-    def shares(self) -> dict[int, float]:
+    def shares(self) -> dict[P, float]:
         """Weights of the neighbours, normalised to sum 1 together with the own one: what an edge tells others."""
         total = self.own.weight + sum(self.known[j].weight for j in self.neighbours)
         return {j: self.known[j].weight / total if total > 0 else 0.0 for j in self.neighbours}
 
-    def remembered(self) -> dict[int, float]:
+    def remembered(self) -> dict[P, float]:
         """Weights of former neighbours, on the scale of ``shares``."""
         total = self.own.weight + sum(self.known[j].weight for j in self.neighbours)
         former = {j: link.weight for j, link in self.known.items() if j not in self.neighbours}
         return {j: weight / total if total > 0 else 0.0 for j, weight in former.items()}
 
-    def switch(self, neighbours: Sequence[int], rule: Learned) -> None:
+    def switch(self, neighbours: Sequence[P], rule: Learned) -> None:
         """Take up new neighbours; newcomers start at ``rule.newcomer`` or, if remembered, where they were."""
-        staying = [j for j in neighbours if j in self.neighbours]
+        staying: list[P] = [j for j in neighbours if j in self.neighbours]
         incumbents = [self.own.weight, *(self.known[j].weight for j in staying)]
         fresh = rule.newcomer * sum(incumbents) / len(incumbents)
         for j in self.neighbours:
@@ -67,7 +68,7 @@ class Links:
         self.neighbours = list(neighbours)
 
 
-def stack(links: Sequence[Links], width: int, dtype: torch.dtype) -> Weights:
+def stack(links: Sequence[Links[Any]], width: int, dtype: torch.dtype) -> Weights:
     """The raw weights of some edges as tensors [g, 1 + width], own first, neighbours in order, zeros after."""
     rows = []
     for each in links:
@@ -78,7 +79,7 @@ def stack(links: Sequence[Links], width: int, dtype: torch.dtype) -> Weights:
     return Weights(raw.contiguous(), m.contiguous(), v.contiguous(), steps.contiguous())
 
 
-def unstack(weights: Weights, links: Sequence[Links]) -> None:
+def unstack(weights: Weights, links: Sequence[Links[Any]]) -> None:
     """Write learned weights back."""
     columns = (weights.raw.tolist(), weights.m.tolist(), weights.v.tolist(), weights.steps.tolist())
     for each, raw, m, v, steps in zip(links, *columns, strict=True):

@@ -11,16 +11,16 @@ Where two-hop knowledge offers fewer than K', random edges take the places: stan
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import Generic, TypeVar, final
 
 from alphaedge.errors import check_number
 
-Topology = Mapping[int, Mapping[int, float]]
+P = TypeVar("P", int, str)  # how edges are called: by numbers in a simulation, by names in life
 
 
 @final
 @dataclass(frozen=True)
-class View:
+class View(Generic[P]):
     """What an edge knows when it chooses.
 
     candidates: the edges it knows and may fetch from (it never chooses itself).
@@ -28,17 +28,17 @@ class View:
     remembered: the weight it had for former neighbours, on the scale of ``shares``.
     """
 
-    edge: int
-    neighbours: Sequence[int]
-    candidates: Sequence[int]
-    shares: Mapping[int, float]
-    topology: Topology
-    remembered: Mapping[int, float] = field(default_factory=dict)
+    edge: P
+    neighbours: Sequence[P]
+    candidates: Sequence[P]
+    shares: Mapping[P, float]
+    topology: Mapping[P, Mapping[P, float]]
+    remembered: Mapping[P, float] = field(default_factory=dict)
 
 
-def two_hop_scores(view: View) -> dict[int, float]:
+def two_hop_scores(view: View[P]) -> dict[P, float]:
     """s_ik for every candidate k that is no neighbour and that some neighbour has a positive weight for."""
-    scores: dict[int, float] = {}
+    scores: dict[P, float] = {}
     taken = {view.edge, *view.neighbours}
     for j in view.neighbours:
         for k, weight in view.topology.get(j, {}).items():
@@ -71,20 +71,20 @@ class Greedy:
         check_number("replace", self.replace, low=0, whole=True)
         check_number("select every", self.every, low=1, whole=True)
 
-    def first(self, edge: int, candidates: Sequence[int], rng: random.Random) -> list[int]:
+    def first(self, edge: P, candidates: Sequence[P], rng: random.Random) -> list[P]:
         """K random peers to start with."""
         return _draw(candidates, self.peers, {edge}, rng)
 
-    def choose(self, view: View, rng: random.Random) -> list[int]:
+    def choose(self, view: View[P], rng: random.Random) -> list[P]:
         """The neighbours until the next selection."""
         if len(view.candidates) <= self.peers + 1:
             everybody = sorted(set(view.candidates) - {view.edge})
             if len(everybody) <= self.peers:
                 return everybody
-        staying = [j for j in view.neighbours if j in view.candidates and j != view.edge][: self.peers]
+        staying: list[P] = [j for j in view.neighbours if j in view.candidates and j != view.edge][: self.peers]
         scores = two_hop_scores(view) if self.two_hop else {}
         # Ties are broken at random, or else low numbers would be everybody's favourites.
-        promising = sorted(scores, key=lambda k: (-scores[k], rng.random()))
+        promising: list[P] = sorted(scores, key=lambda k: (-scores[k], rng.random()))
         known = {view.edge, *view.neighbours, *promising}
         promising += _draw(view.candidates, 2 * self.peers, known, rng, shuffled=True)
         newcomers = promising[: self.peers - len(staying)]
@@ -99,7 +99,7 @@ class Greedy:
                 newcomers.append(better[0])
         return staying + newcomers
 
-    def _worth(self, view: View, newcomer: int, leaver: int) -> bool:
+    def _worth(self, view: View[P], newcomer: P, leaver: P) -> bool:
         if not self.keep_better or newcomer not in view.remembered:
             return True
         return view.remembered[newcomer] > view.shares.get(leaver, 0.0)
@@ -117,11 +117,11 @@ class Random:
         check_number("peers", self.peers, low=1, whole=True)
         check_number("select every", self.every, low=1, whole=True)
 
-    def first(self, edge: int, candidates: Sequence[int], rng: random.Random) -> list[int]:
+    def first(self, edge: P, candidates: Sequence[P], rng: random.Random) -> list[P]:
         """K random peers."""
         return _draw(candidates, self.peers, {edge}, rng)
 
-    def choose(self, view: View, rng: random.Random) -> list[int]:
+    def choose(self, view: View[P], rng: random.Random) -> list[P]:
         """K other random peers."""
         return _draw(view.candidates, self.peers, {view.edge}, rng)
 
@@ -138,13 +138,13 @@ class Fixed:
         check_number("peers", self.peers, low=1, whole=True)
         check_number("select every", self.every, low=1, whole=True)
 
-    def first(self, edge: int, candidates: Sequence[int], rng: random.Random) -> list[int]:
+    def first(self, edge: P, candidates: Sequence[P], rng: random.Random) -> list[P]:
         """K random peers."""
         return _draw(candidates, self.peers, {edge}, rng)
 
-    def choose(self, view: View, rng: random.Random) -> list[int]:
+    def choose(self, view: View[P], rng: random.Random) -> list[P]:
         """The same peers, as long as they are there."""
-        staying = [j for j in view.neighbours if j in view.candidates]
+        staying: list[P] = [j for j in view.neighbours if j in view.candidates]
         return staying + _draw(view.candidates, self.peers - len(staying), {view.edge, *staying}, rng)
 
 
@@ -158,11 +158,11 @@ class Everybody:
     def __post_init__(self) -> None:
         check_number("select every", self.every, low=1, whole=True)
 
-    def first(self, edge: int, candidates: Sequence[int], rng: random.Random) -> list[int]:
+    def first(self, edge: P, candidates: Sequence[P], rng: random.Random) -> list[P]:
         """All of them."""
         return sorted(set(candidates) - {edge})
 
-    def choose(self, view: View, rng: random.Random) -> list[int]:
+    def choose(self, view: View[P], rng: random.Random) -> list[P]:
         """All of them."""
         return sorted(set(view.candidates) - {view.edge})
 
@@ -177,11 +177,11 @@ class Nobody:
     def __post_init__(self) -> None:
         check_number("select every", self.every, low=1, whole=True)
 
-    def first(self, edge: int, candidates: Sequence[int], rng: random.Random) -> list[int]:
+    def first(self, edge: P, candidates: Sequence[P], rng: random.Random) -> list[P]:
         """None."""
         return []
 
-    def choose(self, view: View, rng: random.Random) -> list[int]:
+    def choose(self, view: View[P], rng: random.Random) -> list[P]:
         """None."""
         return []
 
@@ -190,13 +190,13 @@ Selection = Greedy | Random | Fixed | Everybody | Nobody
 
 
 def _draw(
-    candidates: Sequence[int], count: int, excluded: Collection[int], rng: random.Random, *, shuffled: bool = False
-) -> list[int]:
+    candidates: Sequence[P], count: int, excluded: Collection[P], rng: random.Random, *, shuffled: bool = False
+) -> list[P]:
     """``count`` random candidates that are not excluded, or all there are; in order unless ``shuffled``."""
     if count <= 0:
         return []
     if len(candidates) > 8 * (count + len(excluded)):  # a large fleet: rather draw again than list everybody
-        drawn: list[int] = []
+        drawn: list[P] = []
         while len(drawn) < count:
             one = candidates[rng.randrange(len(candidates))]
             if one not in excluded and one not in drawn:

@@ -50,7 +50,7 @@ class World:
         self.records = torch.zeros(total, dtype=torch.long)  # that each edge has learned from
         self.trained = [torch.zeros(t.value.shape[:2], dtype=torch.bool) for t in fleet.tables]  # since publishing
         self.known_since = [torch.full(t.value.shape[:2], -1, dtype=torch.long) for t in fleet.tables]
-        self.links = [Links.start([], self.start_weight) for _ in range(total)]
+        self.links: list[Links[int]] = [Links.start([], self.start_weight) for _ in range(total)]
         self.topology: list[dict[int, float]] = [{} for _ in range(total)]
         self.aggregations = torch.zeros(total, dtype=torch.long)
         self.outages = [

@@ -81,12 +81,12 @@ class Greedy:
             everybody = sorted(set(view.candidates) - {view.edge})
             if len(everybody) <= self.peers:
                 return everybody
-        staying: list[P] = [j for j in view.neighbours if j in view.candidates and j != view.edge][: self.peers]
+        staying = [j for j in view.neighbours if j in view.candidates and j != view.edge][: self.peers]
         scores = two_hop_scores(view) if self.two_hop else {}
         # Ties are broken at random, or else low numbers would be everybody's favourites.
-        promising: list[P] = sorted(scores, key=lambda k: (-scores[k], rng.random()))
-        known = {view.edge, *view.neighbours, *promising}
-        promising += _draw(view.candidates, 2 * self.peers, known, rng, shuffled=True)
+        promising = sorted(scores, key=lambda k: (-scores[k], rng.random()))
+        known = {view.edge}.union(view.neighbours, promising)
+        promising = promising + _draw(view.candidates, 2 * self.peers, known, rng, shuffled=True)
         newcomers = promising[: self.peers - len(staying)]
         promising = promising[len(newcomers) :]
         weakest = sorted(staying, key=lambda j: (view.shares.get(j, 0.0), rng.random()))
@@ -144,8 +144,8 @@ class Fixed:
 
     def choose(self, view: View[P], rng: random.Random) -> list[P]:
         """The same peers, as long as they are there."""
-        staying: list[P] = [j for j in view.neighbours if j in view.candidates]
-        return staying + _draw(view.candidates, self.peers - len(staying), {view.edge, *staying}, rng)
+        staying = [j for j in view.neighbours if j in view.candidates]
+        return staying + _draw(view.candidates, self.peers - len(staying), {view.edge}.union(staying), rng)
 
 
 @final

@@ -1,0 +1,207 @@
+"""The Open Inference Protocol v2 over REST: bytes to tensors and back. No server here.
+
+A request is JSON; with the binary tensor extension the JSON is followed by the raw bytes of tensors, in the order in
+which they are named, and a header says where the JSON ends. https://github.com/kserve/open-inference-protocol.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from alphaedge.errors import InvalidValue
+
+Array = NDArray[Any]
+
+JSON_LENGTH: Final = "inference-header-content-length"
+TYPES: Final[Mapping[str, str]] = {
+    "BOOL": "?", "UINT8": "u1", "UINT16": "<u2", "UINT32": "<u4", "UINT64": "<u8", "INT8": "i1", "INT16": "<i2",
+    "INT32": "<i4", "INT64": "<i8", "FP16": "<f2", "FP32": "<f4", "FP64": "<f8",
+}  # fmt: skip
+MOST_DIMENSIONS: Final = 8
+
+
+class _Parameters(msgspec.Struct, frozen=True):
+    """The parameters that mean something here; others are anybody's own and are let pass."""
+
+    binary_data_size: int | None = None
+    binary_data: bool | None = None
+    binary_data_output: bool | None = None
+
+
+class _Input(msgspec.Struct, frozen=True):
+    name: str
+    shape: list[int]
+    datatype: str
+    parameters: _Parameters = _Parameters()
+    data: list[Any] | None = None
+
+
+class _Output(msgspec.Struct, frozen=True):
+    name: str
+    parameters: _Parameters = _Parameters()
+
+
+class _Request(msgspec.Struct, frozen=True):
+    inputs: list[_Input]
+    id: str = ""
+    parameters: _Parameters = _Parameters()
+    outputs: list[_Output] | None = None
+
+
+@final
+@dataclass(frozen=True)
+class Call:
+    """An inference request: its inputs by name, and which outputs it wants (None: all) in which form."""
+
+    id: str
+    inputs: dict[str, Array]
+    outputs: dict[str, bool] | None  # name -> as binary
+    binary: bool  # the form of outputs that are not named
+
+
+_decoder = msgspec.json.Decoder(_Request)
+
+
+def parse(body: bytes, json_length: str | None = None) -> Call:
+    """A request from its body and, if it has one, the header that says where its JSON ends."""
+    end = len(body) if json_length is None else _length(json_length, len(body))
+    try:
+        request = _decoder.decode(body[:end])
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise InvalidValue("request", f"{len(body)} bytes", f"an inference request ({error})") from None
+    inputs: dict[str, Array] = {}
+    for one in request.inputs:
+        if one.name in inputs:
+            raise InvalidValue("inputs", one.name, "each input once")
+        size = one.parameters.binary_data_size
+        if size is not None:
+            if not 0 <= size <= len(body) - end:
+                raise InvalidValue(
+                    f"inputs.{one.name}.binary_data_size", size, f"at most the {len(body) - end} bytes left"
+                )
+            inputs[one.name], end = _from_bytes(one, body[end : end + size]), end + size
+        else:
+            inputs[one.name] = _from_json(one)
+    if end != len(body):
+        raise InvalidValue("request", f"{len(body) - end} bytes too many", "no bytes behind the last binary tensor")
+    binary = bool(request.parameters.binary_data_output)
+    outputs = None
+    if request.outputs is not None:
+        outputs = {
+            o.name: binary if o.parameters.binary_data is None else o.parameters.binary_data for o in request.outputs
+        }
+    return Call(request.id, inputs, outputs, binary)
+
+
+def _length(text: str, most: int) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > most:
+        raise InvalidValue(JSON_LENGTH, text, f"a whole number of at most {most}, the length of the body")
+    return int(text)
+
+
+def _elements(one: _Input) -> int:
+    if not one.shape or len(one.shape) > MOST_DIMENSIONS or any(not 0 <= n < 2**31 for n in one.shape):
+        raise InvalidValue(f"inputs.{one.name}.shape", one.shape, f"1 to {MOST_DIMENSIONS} sizes of 0 or more")
+    if one.datatype != "BYTES" and one.datatype not in TYPES:
+        raise InvalidValue(f"inputs.{one.name}.datatype", one.datatype, "one of BYTES, " + ", ".join(TYPES))
+    return math.prod(one.shape)
+
+
+def _from_json(one: _Input) -> Array:
+    count = _elements(one)
+    flat = _flat(one.data or [])
+    if len(flat) != count:
+        raise InvalidValue(f"inputs.{one.name}.data", f"{len(flat)} values", f"{count}, by its shape {one.shape}")
+    field = f"inputs.{one.name}.data"
+    if one.datatype == "BYTES":
+        wrong = [v for v in flat if not isinstance(v, str)]
+        if wrong:
+            raise InvalidValue(field, wrong[0], "text")
+        made = np.empty(count, dtype=object)
+        made[:] = [v.encode() for v in flat]
+        return made.reshape(one.shape)
+    kind = np.dtype(TYPES[one.datatype])
+    allowed = (bool,) if kind.kind == "b" else (int,) if kind.kind in "iu" else (int, float)
+    wrong = [v for v in flat if type(v) not in allowed]
+    if wrong:
+        raise InvalidValue(field, wrong[0], f"numbers of type {one.datatype}")
+    if kind.kind in "iu":
+        low, high = np.iinfo(kind).min, np.iinfo(kind).max
+        wrong = [v for v in flat if not low <= v <= high]
+        if wrong:
+            raise InvalidValue(field, wrong[0], f"numbers from {low} to {high}, which {one.datatype} can hold")
+    try:
+        return np.array(flat, dtype=kind).reshape(one.shape)
+    except OverflowError:
+        raise InvalidValue(field, max(flat, key=abs), f"numbers that {one.datatype} can hold") from None
+
+
+def _flat(data: list[Any]) -> list[Any]:
+    """Values in row-major order, however deeply they are nested."""
+    while any(isinstance(v, list) for v in data):
+        data = [w for v in data for w in (v if isinstance(v, list) else [v])]
+    return data
+
+
+def _from_bytes(one: _Input, raw: bytes) -> Array:
+    count, field = _elements(one), f"inputs.{one.name}.binary_data_size"
+    if one.datatype != "BYTES":
+        kind = np.dtype(TYPES[one.datatype])
+        if len(raw) != count * kind.itemsize:
+            raise InvalidValue(field, len(raw), f"{count * kind.itemsize}, by its shape {one.shape} and type")
+        if kind.kind == "b" and any(b > 1 for b in raw):
+            raise InvalidValue(f"inputs.{one.name}", "a byte above 1", "0 or 1 for BOOL")
+        return np.frombuffer(raw, dtype=kind).reshape(one.shape)
+    parts: list[bytes] = []
+    at = 0
+    while at + 4 <= len(raw) and len(parts) < count:
+        size = int.from_bytes(raw[at : at + 4], "little")
+        parts.append(raw[at + 4 : at + 4 + size])
+        at += 4 + size
+    if len(parts) != count or at != len(raw):
+        raise InvalidValue(field, len(raw), f"{count} values, each behind its length in 4 bytes")
+    made = np.empty(count, dtype=object)
+    made[:] = parts
+    return made.reshape(one.shape)
+
+
+def respond(model: str, version: str, call: Call, outputs: Mapping[str, Array]) -> tuple[bytes, dict[str, str]]:
+    """The body and headers of an answer with the outputs that were asked for."""
+    wanted = dict.fromkeys(outputs, call.binary) if call.outputs is None else call.outputs
+    listed, raw = [], b""
+    for name, binary in wanted.items():
+        if name not in outputs:
+            raise InvalidValue("outputs", name, "one of " + ", ".join(outputs))
+        array = outputs[name]
+        entry: dict[str, Any] = {"name": name, "datatype": _datatype(array), "shape": list(array.shape)}
+        if binary:
+            data = _to_bytes(array)
+            entry["parameters"] = {"binary_data_size": len(data)}
+            raw += data
+        else:
+            entry["data"] = [v.decode() for v in array.flat] if array.dtype == object else array.flatten().tolist()
+        listed.append(entry)
+    answer: dict[str, Any] = {"model_name": model, "model_version": version, "outputs": listed}
+    if call.id:
+        answer["id"] = call.id
+    text = msgspec.json.encode(answer)
+    if not any(wanted.values()):
+        return text, {"content-type": "application/json"}
+    return text + raw, {"content-type": "application/octet-stream", JSON_LENGTH: str(len(text))}
+
+
+def _datatype(array: Array) -> str:
+    if array.dtype == object:
+        return "BYTES"
+    return next(name for name, code in TYPES.items() if np.dtype(code) == array.dtype)
+
+
+def _to_bytes(array: Array) -> bytes:
+    if array.dtype == object:
+        return b"".join(len(v).to_bytes(4, "little") + v for v in array.flat)
+    return array.tobytes()

@@ -1,0 +1,79 @@
+"""Records: what each edge says of itself, signed, so that anybody may pass it on and nobody can change it."""
+
+import datetime as dt
+from typing import final
+
+import msgspec
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from alphaedge.edge.certs import CertificateError, Pair, check
+from alphaedge.errors import AlphaEdgeError
+
+SIGNED = ec.ECDSA(hashes.SHA256())
+
+
+class RecordError(AlphaEdgeError):
+    """A record that is not believed; says whose and why."""
+
+
+@final
+class About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an edge says of itself.
+
+    address: where others reach it. schema: what it must have in common with whoever mixes with it. shares: its
+    neighbours with their normalised weights. version: grows with each record of the edge, also over restarts.
+    gone: it has left for good.
+    """
+
+    edge: str
+    region: str
+    address: str
+    schema: str
+    version: int
+    publication: int = 0
+    shares: dict[str, float] = {}
+    gone: bool = False
+
+
+@final
+class Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What an edge says of itself, with its signature and its certificate."""
+
+    about: bytes
+    signature: bytes
+    certificate: bytes
+
+
+def sign(about: About, pair: Pair) -> Record:
+    """A record under the edge's own certificate."""
+    body = msgspec.msgpack.encode(about)
+    certificate = pair.certificate.public_bytes(serialization.Encoding.DER)
+    return Record(body, pair.key.sign(body, SIGNED), certificate)
+
+
+def verify(record: Record, authority: x509.Certificate, now: dt.datetime) -> About:
+    """What the record says, if the edge that it speaks of has signed it."""
+    try:
+        certificate = x509.load_der_x509_certificate(record.certificate)
+        known = check(certificate, authority, now)
+        key = certificate.public_key()
+        if not isinstance(key, ec.EllipticCurvePublicKey):
+            raise RecordError("a record is signed with a key that is not on an elliptic curve")
+        key.verify(record.signature, record.about, SIGNED)
+        about = msgspec.msgpack.decode(record.about, type=About)
+    except (CertificateError, ValueError) as error:
+        raise RecordError(f"a record's certificate is refused: {error}") from None
+    except InvalidSignature:
+        raise RecordError(f"a record of {known.edge} is not signed by it") from None
+    except msgspec.MsgspecError as error:
+        raise RecordError(f"a record of {known.edge} can't be read ({error})") from None
+    if (about.edge, about.region) != (known.edge, known.region):
+        claim = f"{about.edge} in {about.region}"
+        raise RecordError(f"{known.edge} in {known.region} claims to be {claim}")
+    wrong = [j for j, share in about.shares.items() if not 0 <= share <= 1]
+    if wrong or sum(about.shares.values()) > 1 + 1e-6 or about.version < 0 or about.publication < 0:
+        raise RecordError(f"a record of {about.edge} has numbers that can't be ({about.shares})")
+    return about

@@ -16,8 +16,9 @@ from alphaedge.core.selection import Everybody, Fixed, Greedy, Nobody, Random
 from alphaedge.data.stream import Dataset, Stream
 from alphaedge.data.synthetic import Store, synthetic
 from alphaedge.errors import AlphaEdgeError, InvalidValue, ModelError
+from alphaedge.settings import MethodSettings
 from alphaedge.simulation.conditions import Conditions
-from alphaedge.simulation.config import MethodSettings, Settings
+from alphaedge.simulation.config import Settings
 from alphaedge.simulation.results import Results
 from alphaedge.simulation.simulate import simulate
 

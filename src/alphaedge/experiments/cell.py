@@ -11,9 +11,10 @@ import msgspec
 import polars as pl
 
 from alphaedge.core.methods import METHODS
+from alphaedge.settings import MethodSettings
 from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.conditions import Conditions
-from alphaedge.simulation.config import MethodSettings, Settings
+from alphaedge.simulation.config import Settings
 from alphaedge.simulation.results import Outcome
 
 BINS = 25  # of a curve over time

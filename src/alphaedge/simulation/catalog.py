@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Literal, final
+from typing import Final, final
 
 from alphaedge.core.model import Model
 from alphaedge.data import airquality, completejourney, movielens, tafeng
@@ -12,9 +12,7 @@ from alphaedge.data.stream import Dataset
 from alphaedge.models.change import change
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp
-
-# The rule of id rows: Adagrad, or one of two readings of Adam (core.optimizer).
-RowRule = Literal["adagrad", "lazy", "dense"]
+from alphaedge.settings import RowRule
 
 
 @final

@@ -1,75 +1,20 @@
 """The settings of a simulation: what a configuration file holds and what the command line overrides."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from alphaedge import toml
-from alphaedge.core.aggregation import Learned
-from alphaedge.core.home import Home
-from alphaedge.core.methods import METHODS, Method, method
+from alphaedge.core.methods import METHODS
 from alphaedge.core.online import Online
-from alphaedge.core.optimizer import Adagrad, Adam
-from alphaedge.core.selection import Fixed, Greedy, Random
 from alphaedge.data.synthetic import Store
 from alphaedge.data.table import Table, guess
 from alphaedge.errors import InvalidValue, check_choice, check_number
+from alphaedge.settings import MethodSettings, RowRule, online
 from alphaedge.simulation.batches import Clock
-from alphaedge.simulation.catalog import CATALOG, Base, RowRule
+from alphaedge.simulation.catalog import CATALOG, Base
 from alphaedge.simulation.conditions import Conditions
-
-R = TypeVar("R", Method, Learned, Greedy, Random, Fixed)
-
-
-class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Overrides for the methods; what is None stays as each method has it.
-
-    ``aggregate_every`` (E), ``peers`` (K), ``replace`` (K') and ``select_every`` (m) apply to every method that has
-    them; the rest to the learned methods only, and never to those named ``-paper``, which are literal readings.
-    """
-
-    aggregate_every: int | None = None
-    peers: int | None = None
-    replace: int | None = None
-    select_every: int | None = None
-    weight_rate: float | None = None
-    weight_steps: int | None = None
-    newcomer: float | None = None
-    remember: bool | None = None
-    gather: int | None = None
-    train_on_aggregation: bool | None = None
-    adopt_rows: bool | None = None
-    home: bool | None = None
-
-    def apply(self, name: str) -> Method:
-        """The method of that name with these overrides."""
-        chosen = method(name)
-        selection = chosen.selection
-        if isinstance(selection, Greedy):
-            selection = _replace(selection, peers=self.peers, replace=self.replace, every=self.select_every)
-        elif isinstance(selection, Random):
-            selection = _replace(selection, peers=self.peers, every=self.select_every)
-        elif isinstance(selection, Fixed):
-            selection = _replace(selection, peers=self.peers)
-        rule = chosen.aggregation
-        changes: dict[str, Any] = {}
-        if isinstance(rule, Learned) and not name.endswith("-paper"):
-            rule = _replace(
-                rule,
-                rate=self.weight_rate,
-                steps=self.weight_steps,
-                newcomer=self.newcomer,
-                remember=self.remember,
-                batches=self.gather,
-            )
-            changes = {"train_on_aggregation": self.train_on_aggregation, "adopt_rows": self.adopt_rows}
-            if self.home is not None:
-                chosen = replace(chosen, home=(chosen.home or Home()) if self.home else None)
-        if self.aggregate_every is not None:
-            check_number("aggregate_every", self.aggregate_every, low=1, whole=True)
-        return _replace(chosen, selection=selection, aggregation=rule, aggregate_every=self.aggregate_every, **changes)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -164,9 +109,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def online(self) -> Online:
         """How every edge learns from a batch."""
-        rule = self.row_rule
-        adam = Adam(self.model_rate, rows="dense" if rule == "dense" else "lazy")
-        return Online(adam, self.local_steps, rows=Adagrad(self.id_rate) if rule == "adagrad" else None)
+        return online(self.model_rate, self.row_rule, self.id_rate, self.local_steps)
 
     def resolved(self) -> "Settings":
         """The settings with what suits the data in the place of every None, and a table's columns guessed."""
@@ -188,7 +131,3 @@ def load(path: Path, overrides: dict[str, Any] | None = None) -> Settings:
 def build(raw: dict[str, Any]) -> Settings:
     """Settings from nested plain values, as a file or the command line gives them."""
     return toml.build(raw, Settings)
-
-
-def _replace(record: R, **changes: Any) -> R:
-    return replace(record, **{k: v for k, v in changes.items() if v is not None})

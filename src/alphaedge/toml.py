@@ -52,6 +52,9 @@ def _check_keys(raw: dict[str, Any], kind: type[msgspec.Struct], prefix: str) ->
             check_choice(f"{prefix}{key}", value, get_args(inner))
         if _is_struct(inner) and isinstance(value, dict):
             _check_keys(value, inner, f"{prefix}{key}.")
+        for place, item in enumerate(value if _is_struct(inner) and isinstance(value, list) else ()):
+            if isinstance(item, dict):
+                _check_keys(item, inner, f"{prefix}{key}[{place}].")
 
 
 def _is_struct(kind: Any) -> TypeGuard[type[msgspec.Struct]]:
@@ -83,4 +86,4 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 def _without_none(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: _without_none(v) for k, v in value.items() if v is not None}
-    return list(value) if isinstance(value, tuple) else value
+    return [_without_none(item) for item in value] if isinstance(value, list | tuple) else value

@@ -2,7 +2,7 @@
 
 import typer
 
-from alphaedge.cli import certs, reproduce, simulate
+from alphaedge.cli import certs, edge, reproduce, simulate
 
 app = typer.Typer(
     name="alphaedge",
@@ -13,6 +13,7 @@ app = typer.Typer(
 )
 app.command(epilog=simulate.EXAMPLES)(simulate.simulate)
 app.command(epilog=reproduce.EXAMPLES)(reproduce.reproduce)
+app.add_typer(edge.app, name="edge")
 app.add_typer(certs.app, name="certs")
 
 

@@ -110,18 +110,24 @@ def _row(edge: str, what: Any, now: dt.datetime) -> dict[str, Any]:
 
 
 @contextmanager
-def _authority(folder: Path) -> Iterator[tuple[Any, dt.datetime]]:
-    """The folder and the time; what is refused becomes one line and exit code 2."""
+def needs_serve() -> Iterator[None]:
+    """What is refused, or not installed, becomes one line and exit code 2."""
     try:
-        from alphaedge.edge.authority import Folder
+        yield
     except ModuleNotFoundError as error:
         typer.echo(f"error: {error.name} is not installed; pip install 'alphaedge[serve]'", err=True)
         raise typer.Exit(2) from None
-    try:
-        yield Folder(folder), dt.datetime.now(dt.UTC)
     except AlphaEdgeError as error:
         typer.echo(f"error {error}", err=True)
         raise typer.Exit(2) from None
     except OSError as error:
         typer.echo(f"error {error.filename}: {error.strerror}", err=True)
         raise typer.Exit(2) from None
+
+
+@contextmanager
+def _authority(folder: Path) -> Iterator[tuple[Any, dt.datetime]]:
+    with needs_serve():
+        from alphaedge.edge.authority import Folder
+
+        yield Folder(folder), dt.datetime.now(dt.UTC)

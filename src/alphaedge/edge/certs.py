@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from alphaedge.edge.policy import NAME, check_name
 from alphaedge.errors import AlphaEdgeError, InvalidValue, check_number
 
-NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 EARLY: Final = dt.timedelta(minutes=5)  # a new certificate holds from a little before now: clocks differ
 SMALLEST_RSA: Final = 2048
 SMALLEST_CURVE: Final = 256
@@ -86,7 +86,7 @@ def load_certificate(pem: bytes) -> x509.Certificate:
 
 def create_authority(fleet: str, *, now: dt.datetime, days: int) -> Pair:
     """A new authority for a fleet of that name: a self-signed certificate that may sign edges and nothing else."""
-    _check_name("fleet", fleet)
+    check_name("fleet", fleet)
     check_number("days", days, low=1, whole=True)
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, fleet)])
@@ -101,8 +101,8 @@ def issue(authority: Pair, edge: str, region: str, hosts: Sequence[str], *, now:
 
     It never outlives its authority.
     """
-    _check_name("edge", edge)
-    _check_name("region", region)
+    check_name("edge", edge)
+    check_name("region", region)
     check_number("days", days, low=1, whole=True)
     if not hosts:
         raise InvalidValue("hosts", list(hosts), "at least one name or address")
@@ -131,7 +131,7 @@ def identity(certificate: x509.Certificate) -> Identity:
     found = {}
     for what, oid in (("edge", NameOID.COMMON_NAME), ("region", NameOID.ORGANIZATIONAL_UNIT_NAME)):
         values = [str(a.value) for a in certificate.subject.get_attributes_for_oid(oid)]
-        if len(values) != 1 or not NAME.fullmatch(values[0]):
+        if len(values) != 1 or not re.fullmatch(NAME, values[0]):
             raise CertificateError(f"the certificate names no {what} ({values}): it is not an edge's")
         found[what] = values[0]
     try:
@@ -202,13 +202,6 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
-
-
-def _check_name(field: str, name: str) -> None:
-    if not NAME.fullmatch(name):
-        raise InvalidValue(
-            field, name, "1 to 63 letters, digits, dots, dashes and underscores, beginning with neither sign"
-        )
 
 
 def _host(host: str) -> x509.GeneralName:

@@ -65,10 +65,10 @@ def _code() -> str:
     """A hash of all code that a score can depend on: a cell of other code is another cell."""
     package = resources.files("alphaedge")
     found = hashlib.sha256()
-    for part in ("core", "data", "models", "simulation"):
-        for file in sorted(package.joinpath(part).iterdir(), key=lambda f: f.name):
-            if file.name.endswith(".py"):
-                found.update(file.read_bytes())
+    folders = [package.joinpath(part) for part in ("core", "data", "models", "simulation")]
+    files = [file for folder in folders for file in folder.iterdir() if file.name.endswith(".py")]
+    for file in sorted([*files, package.joinpath("metrics.py"), package.joinpath("settings.py")], key=str):
+        found.update(file.read_bytes())
     return found.hexdigest()
 
 

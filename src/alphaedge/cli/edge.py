@@ -1,0 +1,59 @@
+"""``alphaedge edge``: a live edge's configuration."""
+
+import datetime as dt
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from alphaedge.cli.certs import needs_serve
+from alphaedge.errors import AlphaEdgeError
+
+EXAMPLES = """[bold]Examples[/]
+
+alphaedge edge init edge.toml --edge berlin --region DE
+
+alphaedge edge check --config edge.toml
+"""
+
+app = typer.Typer(help="A live edge.", no_args_is_help=True, rich_markup_mode="rich")
+
+
+@app.command(epilog=EXAMPLES)
+def init(
+    file: Annotated[Path, typer.Argument(help="The configuration file to write.")],
+    edge: Annotated[str, typer.Option(help="The edge's id.", metavar="ID")],
+    region: Annotated[str, typer.Option(help="Where it is.")],
+) -> None:
+    """Write a configuration file with every key explained. Refuses to replace one."""
+    text = resources.files("alphaedge.edge").joinpath("example.toml").read_text(encoding="utf-8")
+    try:
+        from alphaedge.edge.policy import check_name
+
+        check_name("edge", edge)
+        check_name("region", region)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("x", encoding="utf-8") as target:
+            target.write(text.replace("{edge}", edge).replace("{region}", region))
+    except AlphaEdgeError as error:
+        typer.echo(f"error {error}", err=True)
+        raise typer.Exit(2) from None
+    except OSError as error:
+        typer.echo(f"error {file}: {error.strerror}", err=True)
+        raise typer.Exit(2) from None
+    typer.echo(f"{file} is written: look through it, then alphaedge edge check --config {file}")
+
+
+@app.command(epilog=EXAMPLES)
+def check(
+    config: Annotated[Path, typer.Option(help="The edge's configuration file.", metavar="FILE")],
+) -> None:
+    """Say whether an edge can start: its configuration, model, secret, policy and certificates."""
+    with needs_serve():
+        from alphaedge.edge.check import checked
+        from alphaedge.edge.config import load
+
+        for line in checked(load(config), config.parent, dt.datetime.now(dt.UTC)):
+            typer.echo(line)
+    typer.echo("ready to start")

@@ -1,0 +1,207 @@
+"""An edge's configuration: every mistake is named before anything starts."""
+
+import datetime as dt
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import tomli_w
+import torch
+from torch import nn
+from typer.testing import CliRunner, Result
+
+from alphaedge import InvalidValue, Model, toml
+from alphaedge.cli import app
+from alphaedge.edge.authority import Folder
+from alphaedge.edge.config import EdgeConfig, load
+
+FIELDS = [{"name": "user", "kind": "id", "size": 100}, {"name": "x", "kind": "number", "size": 2}]
+BASE: dict[str, Any] = {"edge": "berlin", "region": "DE", "model": {"builtin": "deepfm", "fields": FIELDS}}
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(app, ["edge", *args], env={"COLUMNS": "200"})
+
+
+def written(folder: Path, **changes: Any) -> Path:
+    path = folder / "edge.toml"
+    path.write_text(tomli_w.dumps(BASE | changes))
+    return path
+
+
+def test_the_file_that_init_writes_is_ready_to_start(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "edge.toml"
+    assert run("init", str(path), "--edge", "berlin", "--region", "DE").exit_code == 0
+    found = run("check", "--config", str(path))
+    assert found.exit_code == 0, found.output
+    assert "ready to start" in found.output
+    assert "learns alone" in found.output
+    config = load(path)
+    assert (config.edge, config.region) == ("berlin", "DE")
+    again = run("init", str(path), "--edge", "paris", "--region", "FR")
+    assert again.exit_code == 2
+    assert "File exists" in again.output
+    assert load(path).edge == "berlin"
+
+
+def test_the_file_that_init_writes_names_every_key_with_its_default(tmp_path: Path) -> None:
+    path = tmp_path / "edge.toml"
+    run("init", str(path), "--edge", "berlin", "--region", "DE")
+    bare = [line.removeprefix("# ") for line in path.read_text().splitlines()]
+    shown = tomllib.loads("\n".join(line for line in bare if "=" in line.partition("#")[0] or line.startswith("[")))
+    written_out = msgspec.to_builtins(toml.build(BASE, EdgeConfig))
+    methods = {"replace", "select_every", "weight_rate", "weight_steps", "newcomer", "remember", "gather"}
+    methods |= {"train_on_aggregation", "adopt_rows", "home"}
+    for part, keys in {"": written_out, **{k: v for k, v in written_out.items() if isinstance(v, dict)}}.items():
+        there = shown if not part else shown[part]
+        missing = set(keys) - set(there) - (methods if part == "method" else set())
+        missing -= {"factory", "tables"} if part == "model" else set()
+        assert not missing, f"{part}: {missing}"
+    for part, key in (
+        ("serve", "body"),
+        ("feedback", "window"),
+        ("model", "batch_size"),
+        ("model", "rate"),
+        ("peers", "half"),
+    ):
+        assert shown[part][key] == written_out[part][key]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"colour": 1}, ["config key colour", "edge, region"]),
+        ({"model": BASE["model"] | {"dim": 3}}, ["config key model.dim"]),
+        (
+            {"model": {"builtin": "deepfm", "fields": [{"name": "x", "kind": "number", "rows": 3}]}},
+            ["model.fields[0].rows"],
+        ),
+        ({"model": {"builtin": "deepfm", "fields": [{"name": "x", "kind": "text"}]}}, ["kind", "'text'", "category"]),
+        ({"model": {"builtin": "deepfm", "fields": []}}, ["model.fields", "at least one"]),
+        ({"model": {"builtin": "deepfm", "fields": [FIELDS[0], FIELDS[0]]}}, ["model.fields", "each name once"]),
+        ({"model": {"fields": FIELDS}}, ["model", "one of the two"]),
+        ({"model": BASE["model"] | {"factory": "a:b"}}, ["model", "one of the two"]),
+        ({"model": BASE["model"] | {"batch_size": 0}}, ["model.batch_size", "0", "at least 1"]),
+        ({"model": BASE["model"] | {"rate": -1}}, ["model.rate", "-1", "above 0"]),
+        ({"edge": "a b"}, ["edge", "'a b'", "letters"]),
+        ({"region": "*"}, ["region", "'*'"]),
+        ({"serve": {"port": 70000}}, ["serve.port", "70000", "65535"]),
+        ({"serve": {"port": "x"}}, ["serve.port", "'x'"]),
+        ({"peers": {"seeds": ["paris"]}}, ["peers.seeds", "'paris'", "host:port"]),
+        ({"peers": {"certificate": "a.pem"}}, ["peers.key", "go together"]),
+        ({"feedback": {"silence": "yes"}}, ["silence", "'yes'", "drop, negative"]),
+        ({"feedback": {"window": 0}}, ["feedback.window", "above 0"]),
+        ({"method": {"name": "best"}}, ["method.name", "'best'", "alphaedge"]),
+        ({"method": {"peers": 0}}, ["peers", "0"]),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, changes: dict[str, Any], words: list[str]) -> None:
+    found = run("check", "--config", str(written(tmp_path, **changes)))
+    assert found.exit_code == 2
+    for word in words:
+        assert word in found.output
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"secret": "none"}, ["secret", "'none'", "No such file"]),
+        ({"secret": "short"}, ["secret", "5 bytes", "16 to 64"]),
+        ({"policy": "bad"}, ["policy, line 1", "let all in"]),
+        ({"serve": {"token": "empty"}}, ["serve.token", "a token in it"]),
+        ({"model": {"factory": "nowhere:make", "fields": FIELDS}}, ["model.factory", "nowhere"]),
+        ({"model": {"factory": "noColon", "fields": FIELDS}}, ["model.factory", "package.module:function"]),
+        ({"model": {"factory": "builtins:dict", "fields": FIELDS}}, ["model.factory", "makes dict"]),
+    ],
+)
+def test_files_and_factories_that_are_not_right_are_named(
+    tmp_path: Path, changes: dict[str, Any], words: list[str]
+) -> None:
+    (tmp_path / "short").write_text("12345")
+    (tmp_path / "bad").write_text("let all in")
+    (tmp_path / "empty").write_text("\n")
+    found = run("check", "--config", str(written(tmp_path, **changes)))
+    assert found.exit_code == 2
+    for word in words:
+        assert word in found.output
+
+
+class Own(nn.Module):
+    """A module that somebody brings along."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.user = nn.Embedding(100, 4)
+        self.out = nn.Linear(6, 1)
+
+    def forward(self, user: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return self.out(torch.cat([self.user(user), x], dim=-1))
+
+
+class Two(Own):
+    """One with two outputs."""
+
+    def forward(self, user: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([super().forward(user, x)] * 2, dim=-1)
+
+
+def test_an_own_module_is_made_from_its_path(tmp_path: Path) -> None:
+    here = "tests.edge.test_config:Own"
+    tables = [{"fields": ["user"], "parameters": ["user.weight"]}]
+    path = written(tmp_path, model={"factory": here, "fields": FIELDS, "tables": tables})
+    model = load(path).model.make()
+    assert isinstance(model, Model)
+    assert [t.rows for t in model.tables] == [100]
+    found = run("check", "--config", str(path))
+    assert found.exit_code == 0, found.output
+    assert "1 id tables" in found.output
+    many = [FIELDS[0] | {"size": 101}, FIELDS[1]]
+    found = run("check", "--config", str(written(tmp_path, model={"factory": here, "fields": many, "tables": tables})))
+    assert found.exit_code == 2
+    assert "at most the 100 rows" in found.output
+    two = {"factory": "tests.edge.test_config:Two", "fields": FIELDS}
+    found = run("check", "--config", str(written(tmp_path, model=two)))
+    assert found.exit_code == 2
+    assert "one number for each example" in found.output
+
+
+def certified(folder: Path, **changes: Any) -> Path:
+    authority = Folder(folder / "certs")
+    now = dt.datetime.now(dt.UTC)
+    authority.init("shops", now=now, days=100)
+    authority.issue("berlin", "DE", ["127.0.0.1"], now=now, days=50)
+    files = {"certificate": "certs/berlin.pem", "key": "certs/berlin.key", "authority": "certs/ca.pem"}
+    return written(folder, **({"peers": files | changes.pop("peers", {})} | changes))
+
+
+def test_certificates_are_checked_against_the_configuration(tmp_path: Path) -> None:
+    found = run("check", "--config", str(certified(tmp_path)))
+    assert found.exit_code == 0, found.output
+    assert "berlin in DE, until" in found.output
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"edge": "paris"}, ["edge", "'paris'", "berlin, as the certificate says"]),
+        ({"region": "FR"}, ["region", "'FR'", "DE, as the certificate says"]),
+        ({"peers": {"address": "elsewhere:8443"}}, ["peers.address", "'elsewhere'", "127.0.0.1"]),
+        ({"peers": {"key": "certs/ca.key"}}, ["belongs to another certificate"]),
+        ({"peers": {"authority": "certs/berlin.pem"}}, ["not issued by this fleet's authority"]),
+        ({"peers": {"certificate": "certs/none.pem"}}, ["peers.certificate", "No such file"]),
+    ],
+)
+def test_certificates_that_do_not_fit_are_named(tmp_path: Path, changes: dict[str, Any], words: list[str]) -> None:
+    found = run("check", "--config", str(certified(tmp_path, **changes)))
+    assert found.exit_code == 2
+    for word in words:
+        assert word in found.output
+
+
+def test_a_configuration_survives_being_written_down() -> None:
+    config = toml.build(BASE | {"method": {"peers": 2}, "peers": {"seeds": ["a:1"]}}, EdgeConfig)
+    assert toml.build(tomllib.loads(toml.dumps(config)), EdgeConfig) == config
+    with pytest.raises(InvalidValue):
+        toml.build(BASE | {"seed": -1}, EdgeConfig)

@@ -1,0 +1,239 @@
+"""Parameters on their way from the learner to the server: one file in memory, two copies in it, no waiting.
+
+The learner writes a new version into the copy that nobody should be reading, then says that it is the current one; the
+server reads the current one in place. Two counters tell a reader whether its copy was touched while it read: ``begun``,
+the newest version that the writer has started, and ``done``, the newest that is complete. Version n is in copy n % 2,
+so a reader of it was disturbed only if the writer had begun n + 2 by the time it was through; then it reads again.
+
+When tables grow, the learner makes a new file and leaves a mark in the old one. Which row belongs to which key is a
+list of pairs to which new ones are added; a version says how many of them belong to it. Nothing here survives a
+restart: the learner writes it anew from its checkpoint and the journal.
+"""
+
+import mmap
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar, final
+
+import msgspec
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from alphaedge.errors import AlphaEdgeError
+
+R = TypeVar("R")
+HEADER: Final = 4096
+BEGUN, DONE, NEXT, LAYOUT = (
+    0,
+    1,
+    2,
+    3,
+)  # places of counters in the header: int64 each; NEXT is 1 when a newer file is there
+COUNTERS: Final = 8
+ALIGNED: Final = 64
+
+
+class ParametersError(AlphaEdgeError):
+    """The file with the parameters is not there or not whole."""
+
+
+class _Layout(msgspec.Struct, frozen=True, kw_only=True):
+    """Names, shapes and types of the tensors in each copy."""
+
+    tensors: list[tuple[str, list[int], str]]
+    pairs: int  # room for pairs of key and row, of all tables together
+
+
+@final
+@dataclass(frozen=True)
+class Version:
+    """One version: its number and its tensors by name."""
+
+    number: int
+    tensors: dict[str, Tensor]
+
+
+class _File:
+    """A mapped file with two copies of some tensors, and the list of pairs."""
+
+    def __init__(self, path: Path, layout: _Layout | None) -> None:
+        self.path = path
+        if layout is not None:
+            text = msgspec.json.encode(layout)
+            size = HEADER + _aligned(len(text)) + 2 * _size(layout) + 24 * layout.pairs
+            fresh = path.with_suffix(".part")
+            with fresh.open("wb") as file:
+                file.truncate(size)
+                file.seek(8 * COUNTERS)
+                file.write(len(text).to_bytes(8, "little"))
+                file.seek(HEADER)
+                file.write(text)
+            os.replace(fresh, path)
+        with path.open("r+b") as file:
+            self.map = mmap.mmap(file.fileno(), 0)
+        self.counters: NDArray[np.int64] = np.frombuffer(self.map, dtype=np.int64, count=COUNTERS)
+        length = int.from_bytes(self.map[8 * COUNTERS : 8 * COUNTERS + 8], "little")
+        self.layout = msgspec.json.decode(self.map[HEADER : HEADER + length], type=_Layout)
+        start = HEADER + _aligned(length)
+        each = _size(self.layout)
+        self.copies = [_views(self.map, start + c * each, self.layout) for c in range(2)]
+        pairs = np.frombuffer(self.map, dtype=np.int64, count=3 * self.layout.pairs, offset=start + 2 * each)
+        self.pairs: NDArray[np.int64] = pairs.reshape(-1, 3)  # table, key, row
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNED) * ALIGNED
+
+
+def _size(layout: _Layout) -> int:
+    return sum(_aligned(_bytes(shape, kind)) for _, shape, kind in layout.tensors)
+
+
+def _bytes(shape: Sequence[int], kind: str) -> int:
+    return int(np.prod(shape, dtype=np.int64)) * np.dtype(kind).itemsize
+
+
+def _views(data: mmap.mmap, start: int, layout: _Layout) -> dict[str, Tensor]:
+    found = {}
+    for name, shape, kind in layout.tensors:
+        count = int(np.prod(shape, dtype=np.int64))
+        array = np.frombuffer(data, dtype=kind, count=count, offset=start).reshape(shape)
+        found[name] = torch.from_numpy(array)
+        start += _aligned(_bytes(shape, kind))
+    return found
+
+
+def _names(folder: Path) -> list[Path]:
+    return sorted(folder.glob("parameters-*.bin"))
+
+
+@final
+class Writer:
+    """The learner's end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        found = _names(folder)
+        self._generation = int(found[-1].stem.partition("-")[2]) if found else 0
+        self._file: _File | None = None
+        self._old = [_File(path, None) for path in found]  # of a learner that is no more; its readers come over
+        self._behind: list[dict[str, list[Tensor]]] = [{}, {}]  # rows that each copy lacks, by table
+        self._pairs = 0
+
+    def write(
+        self,
+        dense: Mapping[str, Tensor],
+        tables: Mapping[str, Tensor],
+        changed: Mapping[str, Tensor],
+        pairs: Sequence[tuple[int, int, int]],
+        every_pair: Callable[[], Sequence[tuple[int, int, int]]],
+    ) -> int:
+        """Write a version and make it the current one; its number.
+
+        dense: small tensors, written whole. tables: [rows, width], of which only the rows in ``changed`` differ from
+        the last version. pairs: (table, key, row) that are new since then; ``every_pair``: all of them, if a new file
+        is needed.
+        """
+        whole = {**dense, **tables}
+        if self._file is None or not self._fits(whole, len(pairs)):
+            return self._anew(whole, list(every_pair()))
+        number = int(self._file.counters[DONE]) + 1
+        copy, other = self._file.copies[number % 2], (number + 1) % 2
+        self._file.counters[BEGUN] = number
+        for name, tensor in dense.items():
+            copy[name].copy_(tensor)
+        for name, table in tables.items():
+            rows = changed.get(name)
+            lacking = self._behind[number % 2].pop(name, [])
+            if rows is not None and len(rows):
+                lacking.append(rows)
+                self._behind[other].setdefault(name, []).append(rows)
+            if lacking:
+                some = torch.cat(lacking)
+                copy[name][some] = table[some]
+        if pairs:
+            self._file.pairs[self._pairs : self._pairs + len(pairs)] = pairs
+            self._pairs += len(pairs)
+        copy["pairs"][0] = self._pairs
+        self._file.counters[DONE] = number
+        return number
+
+    def _fits(self, whole: Mapping[str, Tensor], pairs: int) -> bool:
+        assert self._file is not None
+        same = all(self._file.copies[0][name].shape == tensor.shape for name, tensor in whole.items())
+        return same and self._pairs + pairs <= self._file.layout.pairs
+
+    def _anew(self, whole: Mapping[str, Tensor], pairs: list[tuple[int, int, int]]) -> int:
+        listed = [(name, list(t.shape), str(t.numpy().dtype)) for name, t in whole.items()]
+        layout = _Layout(tensors=[*listed, ("pairs", [1], "int64")], pairs=2 * len(pairs) + 4096)
+        self._generation += 1
+        path = self.folder / f"parameters-{self._generation:012}.bin"
+        made = _File(path.with_suffix(".new"), layout)
+        for copy in made.copies:
+            for name, tensor in whole.items():
+                copy[name].copy_(tensor)
+            copy["pairs"][0] = len(pairs)
+        if pairs:
+            made.pairs[: len(pairs)] = pairs
+        before = [*self._old, *([self._file] if self._file else [])]
+        number = 1 + max((int(f.counters[DONE]) for f in before), default=0)
+        made.counters[BEGUN] = made.counters[DONE] = number
+        os.replace(made.path, path)
+        made.path = path
+        for old in before:
+            old.counters[NEXT] = 1
+            old.path.unlink(missing_ok=True)  # who reads it keeps it until it comes over
+        self._file, self._old, self._behind, self._pairs = made, [], [{}, {}], len(pairs)
+        return number
+
+
+@final
+class Reader:
+    """The server's end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._file = self._open()
+        self._taken = 0
+        self.rows: list[dict[int, int]] = []  # by table: key -> row
+        self._keys: list[dict[int, int]] = []  # by table: row -> key
+
+    def _open(self) -> _File:
+        for _ in range(100):  # a file may be replaced between looking and opening
+            found = _names(self.folder)
+            if not found:
+                raise ParametersError(f"{self.folder}: the learner has not written any parameters yet")
+            try:
+                return _File(found[-1], None)
+            except FileNotFoundError:
+                continue
+        raise ParametersError(f"{self.folder}: the parameters are replaced faster than they can be opened")
+
+    def read(self, use: Callable[[Version, Sequence[Mapping[int, int]]], R]) -> R:
+        """What ``use`` makes of the current version and the rows of keys in it; called again if it was disturbed."""
+        while True:
+            if self._file.counters[NEXT]:
+                self._file, self._taken, self.rows, self._keys = self._open(), 0, [], []
+            number = int(self._file.counters[DONE])
+            tensors = self._file.copies[number % 2]
+            self._catch_up(int(tensors["pairs"][0]))
+            found = use(Version(number, tensors), self.rows)
+            if int(self._file.counters[BEGUN]) <= number + 1:
+                return found
+
+    def _catch_up(self, count: int) -> None:
+        for table, key, row in self._file.pairs[self._taken : count].tolist():
+            while len(self.rows) <= table:
+                self.rows.append({})
+                self._keys.append({})
+            before = self._keys[table].get(row)
+            if before is not None:
+                self.rows[table].pop(before, None)
+            self.rows[table][key] = row
+            self._keys[table][row] = key
+        self._taken = max(self._taken, count)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from alphaedge.core.aggregation import Alone, ByRecords, Fetched, Learned, Weights, aggregate, pulled, shares
-from alphaedge.core.batch import Batch, compact
+from alphaedge.core.batch import Batch
 from alphaedge.core.fleet import Fleet
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.home import combine
@@ -24,7 +24,8 @@ from alphaedge.core.methods import Method
 from alphaedge.core.online import Online, learn, predict
 from alphaedge.core.selection import View
 from alphaedge.edge.exchange import Held, Publication, Request
-from alphaedge.edge.tables import NOBODY, IdRows
+from alphaedge.edge.lookup import named, values
+from alphaedge.edge.tables import IdRows
 
 Inputs = Sequence[Tensor]  # [B, ...] in the order of the model's fields; ids are keys
 
@@ -93,6 +94,8 @@ class Learner:
         mixed = predict(self.fleet, batch, self.gradients) if keep else self._train(batch)
         if self.home is not None and self.method.home is not None:
             alone, _ = learn(self.home, batch, self.gradients, self.online)
+            for table, rows in zip(self.tables, batch.rows, strict=True):
+                table.touched(rows[0])
             losses = (loss(outputs[0], batch.labels[0]).unsqueeze(0) for outputs in (mixed, alone))
             self.lead = self.method.home.update(self.lead, *losses)
         if keep:
@@ -190,6 +193,8 @@ class Learner:
         known = [table.known() for table in self.tables]
         weights = aggregate(models, fetched, weights, rule, batches, self.gradients, known)
         self.fleet.put_models(torch.tensor([0]), models)
+        for table in self.tables:
+            table.mixed()
         if isinstance(rule, Learned):
             unstack(weights, [self.links])
         for peer, one, there in zip(peers, held, present, strict=True):
@@ -207,7 +212,7 @@ class Learner:
 
     def _batch(self, examples: Examples) -> Batch:
         """A batch as the core sees it; ids that are new get rows."""
-        inputs, keys = self._named(examples.inputs)
+        inputs, keys = named(self.model, examples.inputs)
         rows = []
         for t, (table, wanted) in enumerate(zip(self.tables, keys, strict=True)):
             row, admitted = table.admit(wanted, self.aggregations)
@@ -217,19 +222,13 @@ class Learner:
             rows.append(row)
         return Batch(tuple(inputs), tuple(rows), examples.labels.to(self.model.dtype).unsqueeze(0))
 
-    def _named(self, inputs: Inputs) -> tuple[list[Tensor], list[Tensor]]:
-        """Inputs with places instead of keys [1, B, ...], and the keys of those places, per table [1, C]."""
-        given = [(x.to(self.model.dtype) if x.is_floating_point() else x).unsqueeze(0) for x in inputs]
-        return compact(given, [layout._replace(rows=NOBODY) for layout in self.model.tables])
-
     def _outputs(self, fleet: Fleet, inputs: Inputs) -> Tensor:
         """Outputs [1, B] of a model; ids without a row predict from where a row of theirs would start."""
-        places, keys = self._named(inputs)
-        rows = []
-        for table, storage, wanted in zip(self.tables, fleet.tables, keys, strict=True):
-            row = table.rows(wanted)
-            known = row >= 0
-            rows.append(torch.where(known.unsqueeze(2), storage.value[0][row.clamp(min=0)], table.start(wanted)))
+        places, keys = named(self.model, inputs)
+        rows = [
+            values(wanted, table.rows(wanted), storage.value[0, :-1], table.start)
+            for table, storage, wanted in zip(self.tables, fleet.tables, keys, strict=True)
+        ]
         return self.gradients.outputs(fleet.dense, rows, fleet.buffers, places)
 
     def _rng(self, purpose: str) -> random.Random:

@@ -8,9 +8,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from alphaedge.core.fleet import Rows
+from alphaedge.edge.lookup import NOBODY, find_rows, starting
 from alphaedge.edge.numbering import Admission, Numbering, grown
-
-NOBODY = -1  # in place of a key, where a batch has fewer ids than places
 
 
 @final
@@ -23,12 +22,14 @@ class IdRows:
     """
 
     def __init__(self, start: Tensor, copies: Sequence[Rows], capacity: int) -> None:
-        self._start, self._copies = start, list(copies)
+        self.start, self._copies = start, list(copies)
         self.numbering = Numbering(capacity)
         self.known_since = torch.empty(0, dtype=torch.long)
         self.trained = torch.empty(0, dtype=torch.bool)
         self.version = torch.empty(0, dtype=torch.long)
         self.published = start.new_empty(0, start.shape[1])
+        self.moved: list[Tensor] = []  # rows that changed since somebody last looked
+        self.fresh: list[Admission] = []  # and keys that got rows
         for copy in self._copies:
             for name in ("value", "m", "v"):
                 setattr(copy, name, start.new_zeros(1, 1, start.shape[1]))  # the scratch row
@@ -38,15 +39,9 @@ class IdRows:
         """Rows that there is room for now."""
         return len(self.version)
 
-    def start(self, keys: Tensor) -> Tensor:
-        """What rows of these keys start from [..., width]: it depends on the key alone, never on a row number."""
-        return self._start[keys % len(self._start)]
-
     def rows(self, keys: Tensor) -> Tensor:
         """The rows of keys, -1 where a key has none."""
-        find = self.numbering.find
-        found = [-1 if (row := find(key)) is None else row for key in keys.flatten().tolist()]
-        return torch.tensor(found, dtype=torch.long).view(keys.shape)
+        return find_rows(keys, self.numbering.find)
 
     def admit(self, keys: Tensor, aggregation: int) -> tuple[Tensor, list[Admission]]:
         """The rows of the keys that a batch names, scratch for ``NOBODY``; new keys get theirs."""
@@ -56,17 +51,34 @@ class IdRows:
             self._grow(grown(len(self.numbering), self.numbering.capacity))
         if admitted:
             fresh = torch.tensor([a.row for a in admitted])
-            start = self.start(torch.tensor([a.key for a in admitted]))
+            start = starting(self.start, torch.tensor([a.key for a in admitted]))
             for copy in self._copies:
                 copy.value[0, fresh], copy.m[0, fresh], copy.v[0, fresh] = start, 0.0, 0.0
             self.known_since[fresh], self.trained[fresh] = aggregation, False
             self.version[fresh], self.published[fresh] = 0, 0.0
+            self.moved.append(fresh)
+            self.fresh += admitted
         rows = self.rows(keys)
         return torch.where(rows < 0, self.size, rows), admitted
 
     def learned(self, rows: Tensor) -> None:
         """Note that these rows (scratch among them) were trained."""
         self.trained[rows[rows < self.size]] = True
+        self.touched(rows)
+
+    def touched(self, rows: Tensor) -> None:
+        """Note that these rows (scratch among them) changed in one of the copies."""
+        self.moved.append(rows[rows < self.size])
+
+    def mixed(self) -> None:
+        """Note that any row may have changed."""
+        self.moved = [torch.arange(self.size)]
+
+    def news(self) -> tuple[Tensor, list[Admission]]:
+        """Rows that changed, and keys that got rows, since this was last asked."""
+        moved = torch.cat(self.moved) if self.moved else torch.empty(0, dtype=torch.long)
+        fresh, self.moved, self.fresh = self.fresh, [], []
+        return moved, fresh
 
     def publish(self, number: int) -> None:
         """Publish the rows that were trained since last time."""

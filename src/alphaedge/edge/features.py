@@ -1,0 +1,109 @@
+"""What a caller sends, as the model takes it: checked field by field, ids turned into keys, packed for the journal.
+
+An example is packed into as many bytes as its fields need, all fields end to end, so that a batch of them is one array.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from alphaedge.edge.config import FieldConfig
+from alphaedge.edge.numbering import key_of
+from alphaedge.errors import InvalidValue
+
+Array = NDArray[Any]
+
+
+@final
+class Features:
+    """The fields of one model, and the secret under which ids become keys."""
+
+    def __init__(self, fields: Sequence[FieldConfig], secret: bytes) -> None:
+        self.fields, self._secret = tuple(fields), secret
+        self._kind = np.dtype([(f.name, *_packed(f)) for f in fields])
+
+    @property
+    def size(self) -> int:
+        """Bytes of one example."""
+        return self._kind.itemsize
+
+    def take(self, inputs: Mapping[str, Array]) -> Array:
+        """A caller's inputs as packed examples [B], if they are what was declared."""
+        names = {f.name for f in self.fields}
+        for name in inputs:
+            if name not in names:
+                raise InvalidValue("inputs", name, "one of " + ", ".join(f.name for f in self.fields))
+        missing = [f.name for f in self.fields if f.name not in inputs]
+        if missing:
+            raise InvalidValue("inputs", list(inputs), f"also {missing[0]}")
+        counts = {name: len(array) for name, array in inputs.items()}
+        count = counts[self.fields[0].name]
+        odd = [name for name, found in counts.items() if found != count]
+        if odd:
+            raise InvalidValue(
+                f"inputs.{odd[0]}.shape", counts[odd[0]], f"{count} examples, as {self.fields[0].name} has"
+            )
+        if count == 0:
+            raise InvalidValue("inputs", "no example", "at least one")
+        packed = np.empty(count, dtype=self._kind)
+        for field in self.fields:
+            packed[field.name] = self._values(field, inputs[field.name])
+        return packed
+
+    def _values(self, field: FieldConfig, given: Array) -> Array:
+        where = f"inputs.{field.name}"
+        wide = field.kind in ("set", "number")
+        size = field.size if wide else 1
+        if given.size != len(given) * size:
+            raise InvalidValue(f"{where}.shape", list(given.shape), f"[{len(given)}, {size}]")
+        flat = given.reshape(len(given), size) if wide and size > 1 else given.reshape(len(given))
+        if field.kind == "id":
+            if flat.dtype.kind not in "iuO":
+                raise InvalidValue(f"{where}.datatype", str(flat.dtype), "whole numbers or BYTES for an id")
+            ids: Any = flat.tolist()
+            return np.array([key_of(value, self._secret) for value in ids], dtype=np.int64)
+        if field.kind == "category":
+            if flat.dtype.kind not in "iub":
+                raise InvalidValue(f"{where}.datatype", str(flat.dtype), "whole numbers for a category")
+            wrong = (flat < 0) | (flat >= field.size)
+            if wrong.any():
+                raise InvalidValue(where, int(flat[wrong][0]), f"a category from 0 to {field.size - 1}")
+            return flat
+        if flat.dtype.kind not in "iufb":
+            raise InvalidValue(f"{where}.datatype", str(flat.dtype), "numbers")
+        with np.errstate(over="ignore"):
+            numbers = flat.astype(np.float32)
+        if not np.isfinite(numbers).all():
+            raise InvalidValue(where, float(flat[~np.isfinite(numbers)][0]), "finite numbers")
+        return numbers
+
+    def pack(self, examples: Array) -> list[bytes]:
+        """Packed examples one by one, for the journal."""
+        raw, size = examples.tobytes(), self.size
+        return [raw[at : at + size] for at in range(0, len(raw), size)]
+
+    def unpack(self, examples: Sequence[bytes]) -> Array:
+        """Packed examples from the journal."""
+        if any(len(e) != self.size for e in examples):
+            raise InvalidValue("features", f"{len(examples[0])} bytes", f"{self.size}: the model's fields have changed")
+        return np.frombuffer(b"".join(examples), dtype=self._kind)
+
+    def tensors(self, examples: Array, names: Sequence[str]) -> list[Tensor]:
+        """The fields that a model takes, [B] or [B, size], in its order."""
+        kinds = {f.name: f for f in self.fields}
+        found = []
+        for name in names:
+            column = torch.from_numpy(np.ascontiguousarray(examples[name]).copy())
+            wide = kinds[name].kind in ("set", "number")
+            found.append(column.view(len(column), -1) if wide else column)
+        return found
+
+
+def _packed(field: FieldConfig) -> tuple[str] | tuple[str, tuple[int, ...]]:
+    if field.kind in ("id", "category"):
+        return ("<i8",)
+    return ("<f4", (field.size,)) if field.size > 1 else ("<f4",)

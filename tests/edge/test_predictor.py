@@ -1,0 +1,109 @@
+"""The server predicts what the learner would, from parameters that were handed over."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alphaedge import InvalidValue
+from alphaedge.core.gradients import OneAtATime
+from alphaedge.edge.config import FieldConfig
+from alphaedge.edge.features import Features
+from alphaedge.edge.numbering import key_of
+from alphaedge.edge.parameters import Reader, Writer
+from alphaedge.edge.predictor import Predictor, hand_over
+
+from .test_learner import shop_fleet
+
+
+@pytest.mark.parametrize("capacity", [None, 8])
+def test_the_server_predicts_what_the_learner_would(tmp_path: Path, capacity: int | None) -> None:
+    """At every batch of a fleet's life: new ids, mixes, and ids that give way."""
+    fleet = shop_fleet(capacity)
+    writers = {name: Writer(tmp_path / name) for name in fleet.names}
+    for name in fleet.names:
+        hand_over(fleet.edges[name], writers[name])
+    model = fleet.learner("0").model
+    servers = {name: Predictor(OneAtATime(model), Reader(tmp_path / name)) for name in fleet.names}
+    versions = dict.fromkeys(fleet.names, 0)
+
+    def compare(edge: int, number: int) -> None:
+        name = str(edge)
+        hand_over(fleet.edges[name], writers[name])
+        inputs = fleet.examples(edge, number).inputs
+        found, version = servers[name].predict(inputs)
+        assert version > versions[name]
+        versions[name] = version
+        assert torch.equal(found, model.loss.link(fleet.edges[name].predict(inputs)))
+
+    fleet.live(compare)
+
+
+FIELDS = (
+    FieldConfig(name="user", kind="id", size=10),
+    FieldConfig(name="colour", kind="category", size=3),
+    FieldConfig(name="kinds", kind="set", size=2),
+    FieldConfig(name="price", kind="number"),
+)
+GOOD = {
+    "user": np.array([b"ann", b"bob"], dtype=object),
+    "colour": np.array([0, 2]),
+    "kinds": np.array([[0.0, 1.0], [1.0, 1.0]]),
+    "price": np.array([[1.5], [2.0]], dtype=np.float32),
+}
+
+
+def test_examples_come_back_from_the_journal_as_they_went_in() -> None:
+    features = Features(FIELDS, b"secret")
+    packed = features.take(GOOD)
+    again = features.unpack(features.pack(packed))
+    assert (again == packed).all()
+    user, price, kinds, colour = features.tensors(again, ["user", "price", "kinds", "colour"])
+    assert user.tolist() == [key_of("ann", b"secret"), key_of("bob", b"secret")]
+    assert price.tolist() == [[1.5], [2.0]]
+    assert kinds.tolist() == [[0.0, 1.0], [1.0, 1.0]]
+    assert colour.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"user": None}, ["inputs", "also user"]),
+        ({"other": np.zeros(2)}, ["inputs", "'other'", "user, colour"]),
+        ({"user": np.array([1.0, 2.0])}, ["inputs.user.datatype", "whole numbers or BYTES"]),
+        ({"colour": np.array([0, 3])}, ["inputs.colour", "3", "from 0 to 2"]),
+        ({"colour": np.array([-1, 0])}, ["inputs.colour", "-1"]),
+        ({"colour": np.array([0.0, 1.0])}, ["inputs.colour.datatype"]),
+        ({"kinds": np.zeros((2, 3))}, ["inputs.kinds.shape", "[2, 3]", "[2, 2]"]),
+        ({"price": np.array([np.nan, 1.0])}, ["inputs.price", "nan", "finite"]),
+        ({"price": np.array([1e300, 1.0])}, ["inputs.price", "1e+300", "finite"]),
+        ({"price": np.array([b"1", b"2"], dtype=object)}, ["inputs.price.datatype"]),
+        ({"price": np.zeros(3)}, ["inputs.price.shape", "3", "2 examples, as user has"]),
+        ({name: array[:0] for name, array in GOOD.items()}, ["no example"]),
+    ],
+)
+def test_inputs_that_are_not_as_declared_are_named(changes: dict[str, np.ndarray | None], words: list[str]) -> None:
+    given_ = {name: array for name, array in (GOOD | changes).items() if array is not None}
+    with pytest.raises(InvalidValue) as caught:
+        Features(FIELDS, b"").take(given_)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_features_of_another_schema_are_refused() -> None:
+    packed = Features(FIELDS, b"").pack(Features(FIELDS, b"").take(GOOD))
+    with pytest.raises(InvalidValue, match="fields have changed"):
+        Features(FIELDS[:2], b"").unpack(packed)
+
+
+@given(st.lists(st.integers(-(2**63), 2**64 - 1), min_size=1))
+def test_any_whole_number_is_an_id(ids: list[int]) -> None:
+    given_ = np.array(ids, dtype=object if max(ids) >= 2**63 and min(ids) < 0 else None)
+    if given_.dtype == object:
+        return
+    field = (FieldConfig(name="user", kind="id", size=10),)
+    packed = Features(field, b"s").take({"user": given_})
+    assert packed["user"].tolist() == [key_of(i, b"s") for i in ids]

@@ -1,4 +1,4 @@
-"""``alphaedge edge``: a live edge's configuration."""
+"""``alphaedge edge``: a live edge."""
 
 import datetime as dt
 from importlib import resources
@@ -15,6 +15,8 @@ EXAMPLES = """[bold]Examples[/]
 alphaedge edge init edge.toml --edge berlin --region DE
 
 alphaedge edge check --config edge.toml
+
+alphaedge edge serve --config edge.toml
 """
 
 app = typer.Typer(help="A live edge.", no_args_is_help=True, rich_markup_mode="rich")
@@ -57,3 +59,17 @@ def check(
         for line in checked(load(config), config.parent, dt.datetime.now(dt.UTC)):
             typer.echo(line)
     typer.echo("ready to start")
+
+
+@app.command(epilog=EXAMPLES)
+def serve(
+    config: Annotated[Path, typer.Option(help="The edge's configuration file.", metavar="FILE")],
+) -> None:
+    """Answer predictions, take feedback and learn from it, until told to stop (Ctrl-C or SIGTERM)."""
+    with needs_serve():
+        from alphaedge.edge.check import checked
+        from alphaedge.edge.config import load
+        from alphaedge.edge.serve import run
+
+        checked(load(config), config.parent, dt.datetime.now(dt.UTC))
+        run(config)

@@ -69,7 +69,8 @@ class Journal:
                 self._db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
             else:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                self._db = sqlite3.connect(path, isolation_level=None)
+                # Made in one thread and used in another, never in two at once: that is the scribe's business.
+                self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
                 self._db.execute("pragma journal_mode = wal")
                 self._db.execute("pragma synchronous = full")
             self._db.execute("pragma busy_timeout = 5000")

@@ -1,5 +1,6 @@
 """A real edge in its own processes: real clients, real feedback, and kill -9 at any moment."""
 
+import datetime as dt
 import json
 import os
 import random
@@ -20,8 +21,10 @@ import tomli_w
 import torch
 import tritonclient.http as triton
 
+from alphaedge.edge.authority import Folder
 from alphaedge.edge.config import load
 from alphaedge.edge.journal import Journal
+from alphaedge.edge.learner import Learner
 from alphaedge.edge.learning import Learning, learned_so_far
 
 BATCH, EVERY = 10, 4
@@ -53,17 +56,25 @@ class Edge:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "secret").write_text("a secret of the fleet")
         self.path.write_text(tomli_w.dumps(CONFIG | changes))
+        self.has_peers = "certificate" in changes.get("peers", {})
         self.process: subprocess.Popen[str] | None = None
-        self.url = ""
+        self.url = self.address = ""
 
     def start(self) -> None:
+        self.url = self.address = ""
         self.process = subprocess.Popen(
             [sys.executable, "-m", "alphaedge", "edge", "serve", "--config", str(self.path)],
             stdout=subprocess.PIPE,
             text=True,
         )
         assert self.process.stdout is not None
-        self.url = self.process.stdout.readline().split()[-1]
+        while not self.url or (self.has_peers and not self.address):
+            line = self.process.stdout.readline()
+            assert line, "the edge has ended"
+            if "serves on" in line:
+                self.url = line.split()[-1]
+            if "talks to its peers on" in line:
+                self.address = line.split()[-1].removeprefix("https://")
         wait_for(self.ready, "the edge to be ready")
 
     def ready(self) -> bool:
@@ -267,7 +278,10 @@ def kills(edge: Edge, count: int, seed: int) -> None:
 
 
 def state(folder: Path) -> dict[str, torch.Tensor]:
-    learner = Learning(load(folder / "edge.toml"), folder).learner
+    learning = Learning(load(folder / "edge.toml"), folder)
+    while learning.alone():
+        pass
+    learner = learning.learner
     assert learner.home is not None
     return {
         "dense": learner.fleet.dense,
@@ -297,3 +311,75 @@ def test_after_kill_9_nothing_is_lost_or_learned_twice(edge: Edge, tmp_path: Pat
 @pytest.mark.timeout(900)
 def test_twenty_kills_leave_the_state_of_an_undisturbed_run(edge: Edge, tmp_path: Path) -> None:
     check_recovery(edge, tmp_path, count=20, seed=0)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[list[Edge]]:
+    """Three edges of one fleet, each in its region."""
+    authority = Folder(tmp_path / "certs")
+    now = dt.datetime.now(dt.UTC)
+    authority.init("shops", now=now, days=100)
+    (tmp_path / "policy").write_text("")
+    made: list[Edge] = []
+    try:
+        for edge, region in (("berlin", "DE"), ("boston", "US"), ("beijing", "CN")):
+            authority.issue(edge, region, ["127.0.0.1"], now=now, days=50)
+            folder = tmp_path / edge
+            peers = {
+                "port": 0,
+                "seeds": [made[0].address] if made else [],
+                "certificate": f"../certs/{edge}.pem",
+                "key": f"../certs/{edge}.key",
+                "authority": "../certs/ca.pem",
+            }
+            made.append(Edge(folder, edge=edge, region=region, peers=peers, policy="../policy"))
+            made[-1].start()
+        yield made
+    finally:
+        for one in made:
+            if one.process is not None and one.process.poll() is None:
+                one.process.kill()
+                one.process.wait()
+
+
+def restored(edge: Edge) -> Learner:
+    """The learner as its newest checkpoint has it."""
+    again = edge.folder.with_name(edge.folder.name + "-copy")
+    shutil.rmtree(again, ignore_errors=True)
+    shutil.copytree(edge.folder, again, ignore=shutil.ignore_patterns("parameters*"))
+    return Learning(load(again / "edge.toml"), again).learner
+
+
+def teach(edge: Edge, periods: int, seed: int) -> None:
+    """Whole periods of outcomes, learned to the end."""
+    before = learned_so_far(edge.folder / "data")
+    count = periods * BATCH * EVERY
+    assert tell(edge, send(edge, events(count, seed)))["accepted"] == count
+    wait_for(lambda: learned_so_far(edge.folder / "data") == before + count, f"{edge.folder.name} to have learned")
+
+
+def test_edges_find_each_other_and_learn_from_each_other(fleet: list[Edge], tmp_path: Path) -> None:
+    berlin, boston, beijing = fleet
+    for round_ in range(3):
+        for number, edge in enumerate(fleet):
+            teach(edge, 2, seed=10 * round_ + number)
+    learner = restored(berlin)
+    assert set(learner.links.neighbours) == {"boston", "beijing"}
+    assert {j for j, held in learner.held.items() if held.number > 0} == {"boston", "beijing"}
+    assert all(held.has[1].any() for held in learner.held.values()), "rows of common items were fetched"
+    # A rule that closes one link, while everybody runs.
+    (tmp_path / "policy").write_text("deny from=CN to=US\n")
+    number = restored(boston).held["beijing"].number
+    for round_ in range(3):
+        for place, edge in enumerate(fleet):
+            teach(edge, 2, seed=100 + 10 * round_ + place)
+    learner = restored(boston)
+    assert learner.links.neighbours == ["berlin"]
+    assert "beijing" not in learner.held or learner.held["beijing"].number <= number + 2
+    assert "boston" in restored(beijing).links.neighbours, "the other way is open"
+    # One that dies is missed, and the others go on.
+    beijing.kill()
+    teach(berlin, 3, seed=7)
+    learner = restored(berlin)
+    assert learner.records > 0
+    assert all(edge.stop() == 0 for edge in (berlin, boston))

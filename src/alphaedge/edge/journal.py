@@ -65,12 +65,13 @@ class Journal:
         if fresh and readonly:
             raise JournalError(f"{path}: there is no journal")
         try:
-            if readonly:
-                self._db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
-            else:
+            if not readonly:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                # Made in one thread and used in another, never in two at once: that is the scribe's business.
-                self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            # Made in one thread and used in another, never in two at once: that is its owner's business.
+            mode = "ro" if readonly else "rwc"
+            url = f"{path.absolute().as_uri()}?mode={mode}"
+            self._db = sqlite3.connect(url, uri=True, isolation_level=None, check_same_thread=False)
+            if not readonly:
                 self._db.execute("pragma journal_mode = wal")
                 self._db.execute("pragma synchronous = full")
             self._db.execute("pragma busy_timeout = 5000")

@@ -6,10 +6,7 @@ last checkpoint and the journal.
 """
 
 import os
-import signal
-import sys
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import final
 
@@ -18,12 +15,14 @@ import torch
 from alphaedge.core.gradients import Gradients, OneAtATime
 from alphaedge.core.model import Model
 from alphaedge.edge.checkpoint import Checkpoints, schema_of
-from alphaedge.edge.config import EdgeConfig, load
+from alphaedge.edge.config import EdgeConfig
+from alphaedge.edge.exchange import Held, Pull, Request
 from alphaedge.edge.features import Features
 from alphaedge.edge.journal import Journal
 from alphaedge.edge.learner import Examples, Learner
 from alphaedge.edge.parameters import Writer
 from alphaedge.edge.predictor import hand_over
+from alphaedge.edge.wire import Expected, Refused, pack_pull, unpack_request
 
 NAP = 0.02  # seconds between two looks at the journal, when there is nothing to learn
 
@@ -67,13 +66,14 @@ class Learning:
         self._mark = data / "learned"
         self.schema = schema(config, model)
         self.learned, self.wrong = self._checkpoints.restore(self.learner, self.schema)
-        self._catch_up()
+        while self._step():  # what the journal has since the checkpoint, before anybody predicts from it
+            pass
         hand_over(self.learner, self._writer)
 
-    def _catch_up(self) -> None:
-        """Learn what the journal has since the checkpoint, before anybody predicts from it."""
-        while self._step():
-            pass
+    @property
+    def due(self) -> bool:
+        """Whether an aggregation is next; until it is done nothing more is learned."""
+        return self.learner.due
 
     def step(self) -> bool:
         """Learn the next batch, if all of its outcomes are there, and hand the parameters over."""
@@ -83,6 +83,8 @@ class Learning:
         return True
 
     def _step(self) -> bool:
+        if self.due:
+            return False
         lessons = self._journal.lessons(self.learned, self.size)
         if len(lessons) < self.size:
             return False
@@ -92,18 +94,54 @@ class Learning:
         labels = torch.tensor([lesson.label for lesson in lessons], dtype=self.learner.model.dtype)
         self.learner.learn(Examples(inputs, labels))
         self.learned = lessons[-1].number
-        if self.learner.due:
-            self._aggregate()
         return True
 
-    def _aggregate(self) -> None:
+    def publish(self) -> None:
+        """Begin an aggregation: let others fetch what was learned."""
         self.learner.publish()
-        self.learner.aggregate([])
-        self.learner.choose([self.config.edge], {})
-        self._checkpoints.save(self.learner, self.schema, self.learned)
+
+    def request(self, peer: str) -> Request:
+        """What to ask a neighbour for."""
+        return self.learner.request(peer)
+
+    def answer(self, data: bytes) -> bytes:
+        """What another edge gets that asks for the model."""
+        if not self.learner.publication.number:
+            raise Refused("nothing is published yet")
+        asked = unpack_request(data, self.schema, len(self.learner.tables))
+        pull = self.learner.publication.answer(asked, self.learner.tables)
+        return pack_pull(pull, self.schema, half=self.config.peers.half)
+
+    def expected(self, request: Request) -> Expected:
+        """What an answer to a request must look like."""
+        learner = self.learner
+        told = {name: learner.fleet.buffers[name][0] for name in learner.model.statistics()}
+        rows = [t.value[0, :-1] for t in learner.fleet.tables]
+        return Expected(self.schema, learner.fleet.dense[0], told, rows, request)
+
+    def aggregate(
+        self, pulls: Mapping[str, Pull], candidates: Sequence[str], topology: Mapping[str, Mapping[str, float]]
+    ) -> dict[str, float]:
+        """End an aggregation with the models that were pulled; the shares of the mix."""
+        learner = self.learner
+        for peer, pull in pulls.items():
+            learner.held.setdefault(peer, Held(learner.fleet.dense[0], learner.tables)).take(pull, learner.tables)
+        shares = learner.aggregate(list(pulls))
+        learner.choose(candidates, topology)
+        self._checkpoints.save(learner, self.schema, self.learned)
         fresh = self._mark.with_suffix(".part")
         fresh.write_text(str(self.learned))
         os.replace(fresh, self._mark)
+        hand_over(learner, self._writer)
+        return shares
+
+    def alone(self) -> bool:
+        """The next thing to do for an edge without peers; False if there is nothing."""
+        if not self.due:
+            return self.step()
+        self.publish()
+        self.aggregate({}, [self.config.edge], {})
+        return True
 
 
 def learned_so_far(folder: Path) -> int:
@@ -112,23 +150,3 @@ def learned_so_far(folder: Path) -> int:
         return int((folder / "learned").read_text())
     except (FileNotFoundError, ValueError):
         return 0
-
-
-def main(path: Path) -> None:
-    """Learn until told to stop."""
-    torch.set_num_threads(1)
-    os.nice(10)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    learning = Learning(load(path), path.parent)
-    for wrong in learning.wrong:
-        sys.stderr.write(f"checkpoint refused: {wrong}\n")
-    parent = os.getppid()
-    while not stop.is_set() and os.getppid() == parent:
-        if not learning.step():
-            stop.wait(NAP)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

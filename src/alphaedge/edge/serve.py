@@ -78,7 +78,7 @@ async def _keep_learning(path: Path) -> None:
     wait = FIRST_WAIT
     while True:
         began = time.monotonic()
-        process = await asyncio.create_subprocess_exec(sys.executable, "-m", "alphaedge.edge.learning", str(path))
+        process = await asyncio.create_subprocess_exec(sys.executable, "-m", "alphaedge.edge.learn", str(path))
         try:
             code = await process.wait()
         except asyncio.CancelledError:

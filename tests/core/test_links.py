@@ -179,3 +179,13 @@ def test_the_memory_of_a_former_neighbour_fades_to_a_newcomers_weight() -> None:
     for _ in range(50):
         links.switch([1], rule)
     assert abs(links.known[2].weight - 1.0) < 1e-6
+
+
+def test_a_neighbour_that_is_dropped_has_no_weight_even_when_it_comes_back() -> None:
+    links = Links.start([4, 2], 0.5)
+    links.drop(4)
+    assert links.neighbours == [2]
+    assert links.shares() == {2: 0.5}
+    assert links.remembered() == {4: 0.0}
+    links.switch([2, 4], Learned())
+    assert links.known[4].weight < 0.05

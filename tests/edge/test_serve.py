@@ -369,13 +369,14 @@ def test_edges_find_each_other_and_learn_from_each_other(fleet: list[Edge], tmp_
     assert all(held.has[1].any() for held in learner.held.values()), "rows of common items were fetched"
     # A rule that closes one link, while everybody runs.
     (tmp_path / "policy").write_text("deny from=CN to=US\n")
-    number = restored(boston).held["beijing"].number
+    assert restored(boston).links.known["beijing"].weight > 0.3
     for round_ in range(3):
         for place, edge in enumerate(fleet):
             teach(edge, 2, seed=100 + 10 * round_ + place)
     learner = restored(boston)
     assert learner.links.neighbours == ["berlin"]
-    assert "beijing" not in learner.held or learner.held["beijing"].number <= number + 2
+    assert learner.links.known["beijing"].weight < 0.1, "what was 0 comes back very slowly, for a link that opens again"
+    assert "beijing" not in learner.held
     assert "boston" in restored(beijing).links.neighbours, "the other way is open"
     # One that dies is missed, and the others go on.
     beijing.kill()
@@ -383,3 +384,15 @@ def test_edges_find_each_other_and_learn_from_each_other(fleet: list[Edge], tmp_
     learner = restored(berlin)
     assert learner.records > 0
     assert all(edge.stop() == 0 for edge in (berlin, boston))
+
+
+def test_a_new_edge_starts_from_a_peers_model(fleet: list[Edge], tmp_path: Path) -> None:
+    berlin, boston, _ = fleet
+    teach(berlin, 3, seed=1)
+    boston.kill()
+    shutil.rmtree(boston.folder / "data")
+    boston.start()
+    wait_for(lambda: any((boston.folder / "data" / "checkpoints").glob("*.safetensors")), "boston to start from a peer")
+    learner, theirs = restored(boston), restored(berlin).publication
+    assert learner.records == 0
+    assert torch.equal(learner.fleet.dense[0], theirs.dense)

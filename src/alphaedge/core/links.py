@@ -67,6 +67,11 @@ class Links(Generic[P]):
                 self.known[j] = Link(fresh)
         self.neighbours = list(neighbours)
 
+    def drop(self, peer: P) -> None:
+        """Part with a neighbour for good reason: its weight is 0 from now on, whether or not it is chosen again."""
+        self.neighbours = [j for j in self.neighbours if j != peer]
+        self.known[peer] = Link(0.0)
+
 
 def stack(links: Sequence[Links[Any]], width: int, dtype: torch.dtype) -> Weights:
     """The raw weights of some edges as tensors [g, 1 + width], own first, neighbours in order, zeros after."""

@@ -86,6 +86,10 @@ class Checkpoints:
             left.unlink(missing_ok=True)
         return path
 
+    def any(self) -> bool:
+        """Whether there is a checkpoint, good or not."""
+        return bool(self._found())
+
     def restore(self, learner: Learner, schema: str) -> tuple[int, list[str]]:
         """Put the newest good state into a new learner.
 

@@ -23,9 +23,10 @@ from alphaedge.core.links import Links, stack, unstack
 from alphaedge.core.methods import Method
 from alphaedge.core.online import Online, learn, predict
 from alphaedge.core.selection import View
-from alphaedge.edge.exchange import Held, Publication, Request
+from alphaedge.edge.exchange import Held, Publication, Pull, Request
 from alphaedge.edge.lookup import named, values
 from alphaedge.edge.tables import IdRows
+from alphaedge.errors import InvalidValue
 
 Inputs = Sequence[Tensor]  # [B, ...] in the order of the model's fields; ids are keys
 
@@ -78,6 +79,20 @@ class Learner:
         """Take first neighbours."""
         neighbours = self.method.selection.first(self.name, candidates, self._rng("first peers"))
         self.links = Links.start(neighbours, self.links.own.weight)
+
+    def bootstrap(self, pull: Pull) -> None:
+        """Start from a peer's model instead of from nothing; only before anything was learned."""
+        if self.revealed:
+            raise InvalidValue("bootstrap", f"{self.revealed} batches learned", "an edge that has learned nothing yet")
+        for fleet in (self.fleet, self.home) if self.home else (self.fleet,):
+            fleet.dense[0] = pull.dense
+            for name, value in pull.statistics.items():
+                fleet.buffers[name][0] = value
+
+    def part_with(self, peer: str) -> None:
+        """Never mix in this neighbour again unless it is chosen anew."""
+        self.links.drop(peer)
+        self.held.pop(peer, None)
 
     def predict(self, inputs: Inputs) -> Tensor:
         """Outputs [B] of the mixed model and its twin, by the share that the judge gives each."""

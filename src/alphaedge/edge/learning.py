@@ -104,6 +104,11 @@ class Learning:
         """What to ask a neighbour for."""
         return self.learner.request(peer)
 
+    def first_request(self) -> Request:
+        """What an edge asks for that knows nothing: the dense part."""
+        none = tuple(torch.empty(0, dtype=torch.long) for _ in self.learner.tables)
+        return Request(0, none, none)
+
     def answer(self, data: bytes) -> bytes:
         """What another edge gets that asks for the model."""
         if not self.learner.publication.number:
@@ -119,11 +124,28 @@ class Learning:
         rows = [t.value[0, :-1] for t in learner.fleet.tables]
         return Expected(self.schema, learner.fleet.dense[0], told, rows, request)
 
+    @property
+    def untaught(self) -> bool:
+        """Whether nothing was learned yet, not even from a peer."""
+        return not self.learner.revealed and not self._checkpoints.any()
+
+    def bootstrap(self, pull: Pull) -> None:
+        """Start from a peer's model."""
+        self.learner.bootstrap(pull)
+        self._checkpoints.save(self.learner, self.schema, self.learned)
+        hand_over(self.learner, self._writer)
+
+    def part_with(self, peers: Sequence[str]) -> None:
+        """Drop neighbours that a rule forbids."""
+        for peer in peers:
+            self.learner.part_with(peer)
+
     def aggregate(
         self, pulls: Mapping[str, Pull], candidates: Sequence[str], topology: Mapping[str, Mapping[str, float]]
     ) -> dict[str, float]:
         """End an aggregation with the models that were pulled; the shares of the mix."""
         learner = self.learner
+        pulls = {peer: pull for peer, pull in pulls.items() if peer in learner.links.neighbours}  # some may be dropped
         for peer, pull in pulls.items():
             learner.held.setdefault(peer, Held(learner.fleet.dense[0], learner.tables)).take(pull, learner.tables)
         shares = learner.aggregate(list(pulls))

@@ -12,12 +12,13 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar, final
 
 from alphaedge.edge.certs import Identity, Pair, load_certificate
 from alphaedge.edge.config import EdgeConfig
-from alphaedge.edge.exchange import Pull
+from alphaedge.edge.exchange import Pull, Request
 from alphaedge.edge.gossip import Digest, Directory, News
 from alphaedge.edge.learning import NAP, Learning
 from alphaedge.edge.peers import Credentials, Forbidden, PeerClient, PeerError, PeerServer
@@ -28,6 +29,7 @@ from alphaedge.errors import InvalidValue
 
 T = TypeVar("T")
 ROUND: Final = 1.0  # seconds between two rounds of gossip
+PATIENCE: Final = 10.0  # seconds in which a new edge waits for a peer to start from
 
 
 @final
@@ -67,6 +69,8 @@ class Network:
         self._speak()
         gossiping = asyncio.create_task(self._gossip_for_ever())
         try:
+            if self.learning.untaught:
+                await self._bootstrap(stop)
             while not stop.is_set():
                 if self.learning.due:
                     await self._aggregate()
@@ -108,6 +112,20 @@ class Network:
             and self._policy.allows(Member(edge, about.region), self._me)
         }
 
+    async def _bootstrap(self, stop: asyncio.Event) -> None:
+        """Start from a peer's model, if one is heard of soon; the first edge of a fleet starts from nothing."""
+        if not self.config.peers.seeds:
+            return
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end and not stop.is_set():
+            taught = {edge: about for edge, about in self.sources().items() if about.publication > 0}
+            for edge in self._rng.sample(sorted(taught), len(taught)):
+                pull = await self._pull(edge, taught[edge].address, self.learning.first_request)
+                if pull is not None:
+                    await self._learner(lambda: self.learning.bootstrap(pull))  # noqa: B023
+                    return
+            await asyncio.sleep(ROUND / 4)
+
     async def _aggregate(self) -> None:
         await self._learner(self.learning.publish)
         sources = self.sources()
@@ -116,16 +134,18 @@ class Network:
             learner.join([*sources, self.config.edge])
         self._speak()
         ready = [j for j in learner.links.neighbours if j in sources and sources[j].publication > 0]
-        found = await asyncio.gather(*(self._pull(j, sources[j].address) for j in ready))
+        found = await asyncio.gather(
+            *(self._pull(j, sources[j].address, partial(self.learning.request, j)) for j in ready)
+        )
         pulls = {j: pull for j, pull in zip(ready, found, strict=True) if pull is not None}
         candidates, topology = [*sources, self.config.edge], self.directory.topology(time.time())
         await self._learner(lambda: self.learning.aggregate(pulls, candidates, topology))
 
-    async def _pull(self, peer: str, address: str) -> Pull | None:
-        """A neighbour's model, if it comes in time and can be believed."""
+    async def _pull(self, peer: str, address: str, wish: Callable[[], Request]) -> Pull | None:
+        """What is wished for of an edge's model, if it comes in time and can be believed."""
         if self.client.resting(address):
             return None
-        request = await self._learner(lambda: self.learning.request(peer))
+        request = await self._learner(wish)
         try:
             data = await self.client.pull(address, peer, pack_request(request, self.learning.schema))
             return await self._learner(lambda: self.learning.expected(request).check(data))
@@ -138,8 +158,8 @@ class Network:
 
     async def _gossip_for_ever(self) -> None:
         while True:
-            with contextlib.suppress(InvalidValue):
-                self._read_policy()
+            self._read_policy()
+            await self._part_with_the_forbidden()
             now = time.time()
             self.directory.beat(now)
             self.directory.forget(now)
@@ -153,6 +173,18 @@ class Network:
                     if owed:
                         await self.client.news(address, News(owed, self.directory.digest()))
             await asyncio.sleep(ROUND)
+
+    async def _part_with_the_forbidden(self) -> None:
+        """Drop neighbours that a rule forbids, at once."""
+        regions = {edge: about.region for edge, about in self.directory.alive(time.time()).items()}
+        forbidden = [
+            j
+            for j in self.learning.learner.links.neighbours
+            if j in regions and not self._policy.allows(Member(j, regions[j]), self._me)
+        ]
+        if forbidden:
+            await self._learner(lambda: self.learning.part_with(forbidden))
+            self._speak()
 
     def _read_policy(self) -> None:
         """Take up the policy file if it has changed; one that can't be read leaves the rules as they are."""

@@ -46,16 +46,19 @@ def _staleness(averages: Points) -> str:
 
 
 def _rise_and_fall(averages: Points) -> str:
-    ours = averages["alphaedge"]
-    means = [ours[v].mean for v in sorted(ours)]
-    top = means.index(max(means))
-    rises = all(a <= b + LEVEL for a, b in pairwise(means[: top + 1]))
-    falls = all(a >= b - LEVEL for a, b in pairwise(means[top:]))
-    right = rises and falls and 0 < top < len(means) - 1
-    return (
-        f"The paper: scores rise, then fall. For AlphaEdge on average ({_span(ours)}) this **{_holds(right)}** here: "
-        f"the best is at {sorted(ours)[top]:g}."
-    )
+    text = f"The paper: scores rise, then fall. On average ({_span(averages['alphaedge'])}) this "
+    parts = []
+    for method in ("alphaedge", "alphaedge-paper"):
+        line = averages[method]
+        means = [line[v].mean for v in sorted(line)]
+        if len(means) < 2:
+            continue
+        top = means.index(max(means))
+        rises = all(a <= b + LEVEL for a, b in pairwise(means[: top + 1]))
+        falls = all(a >= b - LEVEL for a, b in pairwise(means[top:]))
+        right = rises and falls and 0 < top < len(means) - 1
+        parts.append(f"**{_holds(right)}** for {title(method)} (the best is at {sorted(line)[top]:g})")
+    return text + " and ".join(parts) + "."
 
 
 def _huge_period(averages: Points) -> str:

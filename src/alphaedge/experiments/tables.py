@@ -179,7 +179,7 @@ def many_edges(plan: Plan, get: Lookup) -> list[Block]:
     for share, what in ((0.0, "all honest"), (SHARE, "25% hostile")):
         rows = {data: row_of(plan, get, data, SOME, adversaries=share) for data in some}
         columns |= {f"{title(data)}, {what}": row for data, row in rows.items()}
-        verdicts.append(f"With {what}: {verdict(rows, -LEVEL)}")
+        verdicts.append(f"{what.capitalize()}: {verdict(rows, -LEVEL)}")
     notes = Footnotes()
     body = [[title(m), *(written(row, m, notes) for row in columns.values())] for m in SOME]
     return [

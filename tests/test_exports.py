@@ -8,7 +8,7 @@ PUBLIC = {
     # data
     "Dataset", "Stream", "Field", "Store", "synthetic",
     # models
-    "Model", "IdTable", "Loss", "Adam", "SGD",
+    "Model", "IdTable", "Loss", "Adagrad", "Adam", "SGD",
     # methods and their parts
     "Method", "AlphaEdge", "RandPS", "NoPS", "FedWeight", "UniWeight", "NoAgg",
     "Learned", "ByRecords", "Uniform", "Alone",

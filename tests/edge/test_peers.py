@@ -108,10 +108,10 @@ def test_edges_know_whom_they_talk_to(certs: Path) -> None:
 @pytest.mark.parametrize(
     ("server", "client", "reason"),
     [
-        ({}, {"fleet": "theirs"}, "certificate|alert|SSL|Connection"),  # a foreign certificate asks
+        ({}, {"fleet": "theirs"}, "(?i)certificate|alert|ssl|connect"),  # a foreign certificate asks
         ({"fleet": "theirs", "authority": "theirs"}, {}, "CERTIFICATE_VERIFY_FAILED|self.signed|certificate"),
         ({"edge": "old"}, {}, "expired"),
-        ({}, {"edge": "old"}, "certificate|alert|SSL|Connection"),
+        ({}, {"edge": "old"}, "(?i)certificate|alert|ssl|connect"),
         ({"edge": "elsewhere"}, {}, "IP address mismatch"),
     ],
 )

@@ -369,7 +369,7 @@ def test_edges_find_each_other_and_learn_from_each_other(fleet: list[Edge], tmp_
     assert all(held.has[1].any() for held in learner.held.values()), "rows of common items were fetched"
     # A rule that closes one link, while everybody runs.
     (tmp_path / "policy").write_text("deny from=CN to=US\n")
-    assert restored(boston).links.known["beijing"].weight > 0.3
+    assert "beijing" in restored(boston).links.neighbours
     for round_ in range(3):
         for place, edge in enumerate(fleet):
             teach(edge, 2, seed=100 + 10 * round_ + place)

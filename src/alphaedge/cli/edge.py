@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from alphaedge.cli.certs import needs_serve
-from alphaedge.errors import AlphaEdgeError
 
 EXAMPLES = """[bold]Examples[/]
 
@@ -30,7 +29,7 @@ def init(
 ) -> None:
     """Write a configuration file with every key explained. Refuses to replace one."""
     text = resources.files("alphaedge.edge").joinpath("example.toml").read_text(encoding="utf-8")
-    try:
+    with needs_serve():
         from alphaedge.edge.policy import check_name
 
         check_name("edge", edge)
@@ -38,12 +37,6 @@ def init(
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("x", encoding="utf-8") as target:
             target.write(text.replace("{edge}", edge).replace("{region}", region))
-    except AlphaEdgeError as error:
-        typer.echo(f"error {error}", err=True)
-        raise typer.Exit(2) from None
-    except OSError as error:
-        typer.echo(f"error {file}: {error.strerror}", err=True)
-        raise typer.Exit(2) from None
     typer.echo(f"{file} is written: look through it, then alphaedge edge check --config {file}")
 
 

@@ -27,7 +27,7 @@ def labels(journal: Journal, after: int = 0) -> list[tuple[bytes, float]]:
 
 
 def test_feedback_finds_its_features_in_the_order_of_arrival(journal: Journal) -> None:
-    one, two, three = journal.predict([b"a", b"b", b"c"], now=1.0)
+    one, two, three = journal.predict([b"a", b"b", b"c"], [0.5] * 3, now=1.0)
     journal.tell([(three, 1.0)], now=2.0)
     journal.tell([(one, 0.0), (two, 0.5)], now=3.0)
     assert labels(journal) == [(b"c", 1.0), (b"a", 0.0), (b"b", 0.5)]
@@ -37,22 +37,22 @@ def test_feedback_finds_its_features_in_the_order_of_arrival(journal: Journal) -
 
 
 def test_sending_feedback_again_changes_nothing(journal: Journal) -> None:
-    (one,) = journal.predict([b"a"], now=1.0)
+    (one,) = journal.predict([b"a"], [0.5], now=1.0)
     assert journal.tell([(one, 1.0), (one, 0.0)], now=2.0)[1] == (one, False, "known")
     assert journal.tell([(one, 0.0)], now=3.0) == [(one, False, "known")]
     assert labels(journal) == [(b"a", 1.0)]
 
 
 def test_ids_that_were_never_given_are_unknown(journal: Journal) -> None:
-    (one,) = journal.predict([b"a"], now=1.0)
+    (one,) = journal.predict([b"a"], [0.5], now=1.0)
     found = journal.tell([(one + 1, 1.0), (0, 1.0), (-5, 1.0), (one, 1.0)], now=2.0)
     assert [o.reason for o in found] == ["unknown", "unknown", "unknown", ""]
     assert labels(journal) == [(b"a", 1.0)]
 
 
 def test_what_expires_is_dropped_or_a_no(journal: Journal) -> None:
-    one, two = journal.predict([b"a", b"b"], now=1.0)
-    (three,) = journal.predict([b"c"], now=5.0)
+    one, two = journal.predict([b"a", b"b"], [0.5] * 2, now=1.0)
+    (three,) = journal.predict([b"c"], [0.5], now=5.0)
     journal.tell([(two, 1.0)], now=6.0)
     assert journal.expire(before=4.0, negative=False, now=7.0) == 1
     assert journal.tell([(one, 1.0)], now=8.0) == [(one, False, "expired")]
@@ -64,8 +64,8 @@ def test_what_expires_is_dropped_or_a_no(journal: Journal) -> None:
 
 
 def test_what_is_forgotten_was_learned_and_is_old(journal: Journal) -> None:
-    old = journal.predict([b"a", b"b"], now=1.0)
-    new = journal.predict([b"c"], now=9.0)
+    old = journal.predict([b"a", b"b"], [0.5] * 2, now=1.0)
+    new = journal.predict([b"c"], [0.5], now=9.0)
     journal.tell([(p, 1.0) for p in (*old, *new)], now=10.0)
     first = journal.lessons(0, 1)[0].number
     assert journal.forget(learned=first, before=5.0) == 1
@@ -73,19 +73,19 @@ def test_what_is_forgotten_was_learned_and_is_old(journal: Journal) -> None:
     assert journal.forget(learned=journal.newest(), before=5.0) == 1
     assert labels(journal) == [(b"c", 1.0)], "c is learned, but may be sent again"
     assert journal.tell([(old[0], 0.0)], now=11.0) == [(old[0], False, "expired")]
-    assert journal.predict([b"d"], now=12.0)[0] > new[0], "numbers are never given twice"
+    assert journal.predict([b"d"], [0.5], now=12.0)[0] > new[0], "numbers are never given twice"
 
 
 def test_numbers_go_on_after_everything_was_forgotten(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j.db")
-    ids = journal.predict([b"a", b"b"], now=1.0)
+    ids = journal.predict([b"a", b"b"], [0.5] * 2, now=1.0)
     journal.tell([(p, 1.0) for p in ids], now=1.0)
     newest = journal.newest()
     journal.forget(newest, before=9.0)
     journal.close()
     journal = Journal(tmp_path / "j.db")
     assert journal.newest() == newest
-    (three,) = journal.predict([b"c"], now=2.0)
+    (three,) = journal.predict([b"c"], [0.5], now=2.0)
     assert three > max(ids)
     journal.tell([(three, 1.0)], now=2.0)
     assert journal.lessons(newest, 10)[0].features == b"c"
@@ -95,21 +95,21 @@ def test_a_reader_sees_what_a_writer_has_acknowledged(tmp_path: Path) -> None:
     writer = Journal(tmp_path / "j.db")
     reader = Journal(tmp_path / "j.db", readonly=True)
     for round_ in range(3):
-        (one,) = writer.predict([b"%d" % round_], now=1.0)
+        (one,) = writer.predict([b"%d" % round_], [0.5], now=1.0)
         writer.tell([(one, 1.0)], now=1.0)
         assert labels(reader)[-1] == (b"%d" % round_, 1.0)
     with pytest.raises(JournalError, match="nothing was written"):
-        reader.predict([b"x"], now=1.0)
+        reader.predict([b"x"], [0.5], now=1.0)
 
 
 def test_a_full_disk_is_said_and_nothing_is_half_written(journal: Journal) -> None:
     pages = journal._db.execute("pragma page_count").fetchone()[0]
     journal._db.execute(f"pragma max_page_count = {pages + 2}")
     with pytest.raises(JournalError, match=r"nothing was written .*full"):
-        journal.predict([b"x" * 1000] * 100, now=1.0)
+        journal.predict([b"x" * 1000] * 100, [0.5] * 100, now=1.0)
     assert journal.pending() == 0
     journal._db.execute("pragma max_page_count = 1000000")
-    assert len(journal.predict([b"x" * 1000] * 100, now=1.0)) == 100
+    assert len(journal.predict([b"x" * 1000] * 100, [0.5] * 100, now=1.0)) == 100
 
 
 def test_a_file_that_is_no_journal_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ from pathlib import Path
 from alphaedge.edge.journal import Journal
 journal = Journal(Path(sys.argv[1]))
 for i in range(10**9):
-    ids = journal.predict([b"%d" % i], now=float(i))
+    ids = journal.predict([b"%d" % i], [0.5], now=float(i))
     print("p", ids[0], i, flush=True)
     journal.tell([(ids[0], float(i % 2))], now=float(i))
     print("f", ids[0], i, flush=True)
@@ -185,7 +185,9 @@ class AgainstAList(RuleBasedStateMachine):
     def predict(self, count: int) -> None:
         self.clock += 1
         features = [os.urandom(4) for _ in range(count)]
-        self.waiting |= dict(zip(self.journal.predict(features, self.clock), features, strict=True))
+        self.waiting |= dict(
+            zip(self.journal.predict(features, [0.5] * len(features), self.clock), features, strict=True)
+        )
 
     @rule(prediction=st.integers(-1, 30), label=st.sampled_from([0.0, 1.0]))
     def tell(self, prediction: int, label: float) -> None:

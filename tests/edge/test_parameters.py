@@ -24,15 +24,15 @@ def whole(version: Version, rows: Sequence[Mapping[int, int]]) -> tuple[dict[str
 
 def test_nothing_can_be_read_before_something_was_written(tmp_path: Path) -> None:
     with pytest.raises(ParametersError, match="not written any parameters yet"):
-        Reader(tmp_path)
+        Reader(tmp_path, "s")
 
 
 def test_a_reader_sees_what_was_written_last(tmp_path: Path) -> None:
-    writer = Writer(tmp_path)
+    writer = Writer(tmp_path, "s")
     table = torch.zeros(5, 2)
     pairs = [(0, 77, 0)]
     writer.write({"dense": torch.ones(3)}, {"t": table}, {"t": NO_ROWS}, pairs, lambda: pairs)
-    reader = Reader(tmp_path)
+    reader = Reader(tmp_path, "s")
     for step in range(1, 6):
         table[step % 5] = step
         new = [(0, 100 + step, step % 5)]
@@ -54,14 +54,14 @@ def test_any_sequence_of_changes_arrives(
 ) -> None:
     """Rows that change at any time, tables that grow, and a writer that starts again."""
     folder = tmp_path_factory.mktemp("p")
-    writer, table, pairs = Writer(folder), torch.zeros(8, 1), list[tuple[int, int, int]]()
+    writer, table, pairs = Writer(folder, "s"), torch.zeros(8, 1), list[tuple[int, int, int]]()
     writer.write({"d": torch.zeros(1)}, {"t": table}, {}, [], lambda: pairs)
-    reader = Reader(folder)
+    reader = Reader(folder, "s")
     for number, (rows, grow, again) in enumerate(steps, 1):
         if grow:
             table = torch.cat([table, torch.zeros(4, 1)])
         if again:
-            writer = Writer(folder)
+            writer = Writer(folder, "s")
         changed = torch.tensor(sorted(rows), dtype=torch.long)
         table[changed] = float(number)
         new = [(0, 1000 * number + row, row) for row in sorted(rows)]
@@ -79,9 +79,9 @@ def test_any_sequence_of_changes_arrives(
 
 
 def test_a_reader_that_is_disturbed_reads_again(tmp_path: Path) -> None:
-    writer = Writer(tmp_path)
+    writer = Writer(tmp_path, "s")
     writer.write({"d": torch.zeros(1)}, {}, {}, [], list)
-    reader, seen = Reader(tmp_path), []
+    reader, seen = Reader(tmp_path, "s"), []
 
     def slow(version: Version, _: Sequence[Mapping[int, int]]) -> int:
         seen.append(version.number)
@@ -98,7 +98,7 @@ WRITER = """
 import sys, torch
 from pathlib import Path
 from alphaedge.edge.parameters import Writer
-writer, table = Writer(Path(sys.argv[1])), torch.zeros(2000, 8)
+writer, table = Writer(Path(sys.argv[1]), "s"), torch.zeros(2000, 8)
 pairs = []
 everything = torch.arange(2000)
 for number in range(1, 10**9):
@@ -117,7 +117,7 @@ def test_what_is_read_is_of_one_version_while_another_process_writes(tmp_path: P
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        reader = Reader(tmp_path)
+        reader = Reader(tmp_path, "s")
         seen = [0.0]
         while len(seen) < 200:
             low, high = reader.read(

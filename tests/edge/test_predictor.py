@@ -23,11 +23,11 @@ from .test_learner import shop_fleet
 def test_the_server_predicts_what_the_learner_would(tmp_path: Path, capacity: int | None) -> None:
     """At every batch of a fleet's life: new ids, mixes, and ids that give way."""
     fleet = shop_fleet(capacity)
-    writers = {name: Writer(tmp_path / name) for name in fleet.names}
+    writers = {name: Writer(tmp_path / name, "s") for name in fleet.names}
     for name in fleet.names:
         hand_over(fleet.edges[name], writers[name])
     model = fleet.learner("0").model
-    servers = {name: Predictor(OneAtATime(model), Reader(tmp_path / name)) for name in fleet.names}
+    servers = {name: Predictor(OneAtATime(model), Reader(tmp_path / name, "s")) for name in fleet.names}
     versions = dict.fromkeys(fleet.names, 0)
 
     def compare(edge: int, number: int) -> None:

@@ -3,12 +3,14 @@
 One SQLite file in WAL mode, written by the serving process and read by the learner. A commit is on disk when it
 returns (``synchronous = FULL``), so nothing that was acknowledged is lost to ``kill -9`` or a power cut.
 
-- A **prediction** has a number, which is its id for the client, the time and its features.
+- A **prediction** has a number, which is its id for the client, the time, its features and what was answered.
 - **Feedback** has a number of its own: the order in which it arrived, which is the order in which it is learned. The
   first outcome of a prediction counts; sending it again changes nothing.
 - A prediction whose outcome does not come within ``window`` seconds **expires**: it is dropped, or, where silence
   means no, it becomes feedback with label 0. Either is written down here, as an event like any other, so that whoever
   replays the journal sees the same.
+- Features have a **layout**, a number for the fields that they are made of. After a change of the fields what came of
+  older predictions is still taken, but nobody with the new layout learns from it.
 """
 
 import sqlite3
@@ -20,7 +22,13 @@ from alphaedge.errors import AlphaEdgeError
 
 VERSION: Final = 1
 SCHEMA: Final = """
-create table prediction (id integer primary key autoincrement, time real not null, features blob not null) strict;
+create table prediction (
+  id integer primary key autoincrement,
+  time real not null,
+  layout integer not null,
+  features blob not null,
+  output real not null
+) strict;
 create index prediction_time on prediction (time);
 create table feedback (
   number integer primary key autoincrement,
@@ -29,7 +37,7 @@ create table feedback (
   time real not null
 ) strict;
 create table state (name text primary key, value integer not null) strict;
-insert into state values ('learned', 0), ('expired', 0);
+insert into state values ('expired', 0);
 """
 
 
@@ -51,16 +59,17 @@ class Lesson(NamedTuple):
     number: int
     features: bytes
     label: float
+    output: float  # what was predicted
     predicted: float  # when
     told: float
 
 
 @final
 class Journal:
-    """The journal of one edge. One process writes; any number may read."""
+    """The journal of one edge. One process writes; any number may read. layout: of features, as written and read."""
 
-    def __init__(self, path: Path, *, readonly: bool = False) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, layout: int = 0, readonly: bool = False) -> None:
+        self.path, self.layout = path, layout
         fresh = not path.exists()
         if fresh and readonly:
             raise JournalError(f"{path}: there is no journal")
@@ -84,12 +93,14 @@ class Journal:
         if version != VERSION:
             raise JournalError(f"{path}: the journal has version {version}, and this program reads {VERSION}")
 
-    def predict(self, features: Sequence[bytes], now: float) -> list[int]:
+    def predict(self, features: Sequence[bytes], outputs: Sequence[float], now: float) -> list[int]:
         """Note predictions; their ids. They are on disk when this returns."""
         with _Transaction(self):
             start = self._one("select coalesce(max(seq), 0) from sqlite_sequence where name = 'prediction'")
-            rows = [(start + 1 + i, now, f) for i, f in enumerate(features)]
-            self._db.executemany("insert into prediction values (?, ?, ?)", rows)
+            rows = [
+                (start + 1 + i, now, self.layout, f, y) for i, (f, y) in enumerate(zip(features, outputs, strict=True))
+            ]
+            self._db.executemany("insert into prediction values (?, ?, ?, ?, ?)", rows)
         return [row[0] for row in rows]
 
     def tell(self, outcomes: Iterable[tuple[int, float]], now: float) -> list[Outcome]:
@@ -124,13 +135,14 @@ class Journal:
         return len(late)
 
     def lessons(self, after: int, most: int) -> list[Lesson]:
-        """Feedback with numbers above ``after``, in order, with what it is about."""
+        """Feedback with numbers above ``after``, in order, with what it is about; of this layout alone."""
         text = (
-            "select f.number, p.features, f.label, p.time, f.time "
-            "from feedback f join prediction p on p.id = f.prediction where f.number > ? order by f.number limit ?"
+            "select f.number, p.features, f.label, p.output, p.time, f.time "
+            "from feedback f join prediction p on p.id = f.prediction "
+            "where f.number > ? and p.layout = ? order by f.number limit ?"
         )
         try:
-            return [Lesson(*row) for row in self._db.execute(text, (after, most))]
+            return [Lesson(*row) for row in self._db.execute(text, (after, self.layout, most))]
         except sqlite3.DatabaseError as error:
             raise JournalError(f"{self.path}: the journal can't be read ({error})") from error
 
@@ -160,6 +172,21 @@ class Journal:
     def expired(self) -> int:
         """Predictions that were forgotten because nothing was told of them in time."""
         return self._one("select value from state where name = 'expired'")
+
+    def latest(self) -> float:
+        """The latest moment that is written down; 0 if there is none."""
+        text = (
+            "select max(coalesce((select max(time) from prediction), 0), coalesce((select max(time) from feedback), 0))"
+        )
+        try:
+            return float(self._db.execute(text).fetchone()[0])
+        except sqlite3.DatabaseError as error:
+            raise JournalError(f"{self.path}: the journal can't be read ({error})") from error
+
+    def probe(self) -> None:
+        """Write something that means nothing: fails where writing fails."""
+        with _Transaction(self):
+            self._db.execute("update state set value = value where name = 'expired'")
 
     def close(self) -> None:
         """Close the file."""

@@ -60,11 +60,11 @@ class Learning:
             capacities=capacities,
         )
         self._features = Features(config.model.fields, b"")  # in the journal ids are keys already
-        self._journal = Journal(data / "journal.db", readonly=True)
+        self._journal = Journal(data / "journal.db", layout=self._features.layout, readonly=True)
         self._checkpoints = Checkpoints(data / "checkpoints")
-        self._writer = Writer(data / "parameters")
         self._mark = data / "learned"
         self.schema = schema(config, model)
+        self._writer = Writer(data / "parameters", self.schema)
         self.learned, self.wrong = self._checkpoints.restore(self.learner, self.schema)
         while self._step():  # what the journal has since the checkpoint, before anybody predicts from it
             pass

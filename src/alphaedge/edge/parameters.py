@@ -27,12 +27,7 @@ from alphaedge.errors import AlphaEdgeError
 
 R = TypeVar("R")
 HEADER: Final = 4096
-BEGUN, DONE, NEXT, LAYOUT = (
-    0,
-    1,
-    2,
-    3,
-)  # places of counters in the header: int64 each; NEXT is 1 when a newer file is there
+BEGUN, DONE, NEXT = 0, 1, 2  # places of counters in the header, int64 each; NEXT is 1 when a newer file is there
 COUNTERS: Final = 8
 ALIGNED: Final = 64
 
@@ -42,8 +37,9 @@ class ParametersError(AlphaEdgeError):
 
 
 class _Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """Names, shapes and types of the tensors in each copy."""
+    """Names, shapes and types of the tensors in each copy, and what model they are of."""
 
+    schema: str
     tensors: list[tuple[str, list[int], str]]
     pairs: int  # room for pairs of key and row, of all tables together
 
@@ -113,10 +109,10 @@ def _names(folder: Path) -> list[Path]:
 
 @final
 class Writer:
-    """The learner's end."""
+    """The learner's end. schema: of the model, so that nobody predicts with another one's parameters."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, schema: str) -> None:
+        self.folder, self.schema = folder, schema
         folder.mkdir(parents=True, exist_ok=True)
         found = _names(folder)
         self._generation = int(found[-1].stem.partition("-")[2]) if found else 0
@@ -170,7 +166,7 @@ class Writer:
 
     def _anew(self, whole: Mapping[str, Tensor], pairs: list[tuple[int, int, int]]) -> int:
         listed = [(name, list(t.shape), str(t.numpy().dtype)) for name, t in whole.items()]
-        layout = _Layout(tensors=[*listed, ("pairs", [1], "int64")], pairs=2 * len(pairs) + 4096)
+        layout = _Layout(schema=self.schema, tensors=[*listed, ("pairs", [1], "int64")], pairs=2 * len(pairs) + 4096)
         self._generation += 1
         path = self.folder / f"parameters-{self._generation:012}.bin"
         made = _File(path.with_suffix(".new"), layout)
@@ -194,10 +190,10 @@ class Writer:
 
 @final
 class Reader:
-    """The server's end."""
+    """The server's end; reads only parameters of its schema."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, schema: str) -> None:
+        self.folder, self.schema = folder, schema
         self._file = self._open()
         self._taken = 0
         self.rows: list[dict[int, int]] = []  # by table: key -> row
@@ -209,9 +205,12 @@ class Reader:
             if not found:
                 raise ParametersError(f"{self.folder}: the learner has not written any parameters yet")
             try:
-                return _File(found[-1], None)
+                file = _File(found[-1], None)
             except FileNotFoundError:
                 continue
+            if file.layout.schema == self.schema:
+                return file
+            raise ParametersError(f"{self.folder}: the learner has not written parameters of this model yet")
         raise ParametersError(f"{self.folder}: the parameters are replaced faster than they can be opened")
 
     def read(self, use: Callable[[Version, Sequence[Mapping[int, int]]], R]) -> R:

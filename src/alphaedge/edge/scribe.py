@@ -17,6 +17,7 @@ from alphaedge.edge.journal import Journal, Outcome
 @dataclass
 class _Wish:
     features: Sequence[bytes]
+    outputs: Sequence[float]
     outcomes: Sequence[tuple[int, float]]
     done: asyncio.Future[Any]
 
@@ -31,20 +32,22 @@ class Scribe:
         self._hand = ThreadPoolExecutor(1, thread_name_prefix="scribe")
         self._busy: asyncio.Task[None] | None = None
 
-    async def predicted(self, features: Sequence[bytes]) -> list[int]:
+    async def predicted(self, features: Sequence[bytes], outputs: Sequence[float]) -> list[int]:
         """Note predictions; their ids."""
-        return list(await self._wish(features, ()))
+        return list(await self._wish(features, outputs, ()))
 
     async def told(self, outcomes: Sequence[tuple[int, float]]) -> list[Outcome]:
         """Note outcomes; what became of each."""
-        return list(await self._wish((), outcomes))
+        return list(await self._wish((), (), outcomes))
 
     async def tidy(self, work: Callable[[Journal], Any]) -> Any:
         """Anything else that writes, in its turn."""
         return await asyncio.get_running_loop().run_in_executor(self._hand, work, self._journal)
 
-    async def _wish(self, features: Sequence[bytes], outcomes: Sequence[tuple[int, float]]) -> Any:
-        wish = _Wish(features, outcomes, asyncio.get_running_loop().create_future())
+    async def _wish(
+        self, features: Sequence[bytes], outputs: Sequence[float], outcomes: Sequence[tuple[int, float]]
+    ) -> Any:
+        wish = _Wish(features, outputs, outcomes, asyncio.get_running_loop().create_future())
         self._waiting.append(wish)
         if self._busy is None or self._busy.done():
             self._busy = asyncio.create_task(self._write())
@@ -68,8 +71,9 @@ class Scribe:
     def _all(self, wishes: Sequence[_Wish]) -> list[Any]:
         now = self._clock()
         features = [f for wish in wishes for f in wish.features]
+        outputs = [y for wish in wishes for y in wish.outputs]
         outcomes = [o for wish in wishes for o in wish.outcomes]
-        ids = iter(self._journal.predict(features, now) if features else [])
+        ids = iter(self._journal.predict(features, outputs, now) if features else [])
         told = iter(self._journal.tell(outcomes, now) if outcomes else [])
         return [
             [next(ids) for _ in wish.features] if wish.features else [next(told) for _ in wish.outcomes]

@@ -6,7 +6,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,10 @@ from typing import Final
 import torch
 import uvicorn
 
+from alphaedge.edge.clock import steady
 from alphaedge.edge.config import load
+from alphaedge.edge.journal import Journal
+from alphaedge.edge.service import Service
 from alphaedge.edge.serving import Server
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds before a learner that has died is started again
@@ -25,7 +28,9 @@ def run(path: Path) -> None:
     """Serve until SIGTERM or SIGINT."""
     torch.set_num_threads(1)
     config = load(path)
-    server = Server(config, path.parent, time.time, version("alphaedge"))
+    token = (path.parent / config.serve.token).read_bytes().strip() if config.serve.token else None
+    service = Service(config, path.parent, journal_clock)
+    server = Server(service, version("alphaedge"), token)
     settings = uvicorn.Config(
         server.app,
         host=config.serve.host,
@@ -35,6 +40,11 @@ def run(path: Path) -> None:
         server_header=False,
     )
     asyncio.run(_serve(_Told(settings, config.edge), path))
+
+
+def journal_clock(journal: Journal) -> Callable[[], float]:
+    """The time, as a journal goes on with it."""
+    return steady(time.time, time.monotonic, journal.latest())
 
 
 class _Told(uvicorn.Server):

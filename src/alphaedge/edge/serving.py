@@ -4,7 +4,6 @@ import asyncio
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, Final, final
 
 import msgspec
@@ -15,20 +14,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from alphaedge.core.gradients import OneAtATime
-from alphaedge.edge.config import EdgeConfig, FieldConfig
-from alphaedge.edge.features import Features
-from alphaedge.edge.journal import Journal, JournalError
-from alphaedge.edge.learning import learned_so_far, seeded
-from alphaedge.edge.parameters import ParametersError, Reader
-from alphaedge.edge.predictor import Predictor
+from alphaedge.edge.journal import JournalError
+from alphaedge.edge.parameters import ParametersError
 from alphaedge.edge.protocol import JSON_LENGTH, Array, parse, respond
-from alphaedge.edge.scribe import Scribe
+from alphaedge.edge.service import Service
 from alphaedge.errors import InvalidValue
 
 PLATFORM: Final = "alphaedge"
 INPUT_TYPES: Final = {"id": "BYTES", "category": "INT64", "set": "FP32", "number": "FP32"}
-TIDY_EVERY: Final = 10.0  # seconds between two looks for predictions that have expired
 
 
 class _Feedback(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,20 +33,12 @@ class _Feedback(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @final
 class Server:
-    """One edge's public API over its journal and its parameters."""
+    """One edge's public API. token: what callers must show, if anything."""
 
-    def __init__(self, config: EdgeConfig, folder: Path, clock: Callable[[], float], version: str) -> None:
-        self.config, self.version, self._clock = config, version, clock
-        self._data = folder / config.data
-        secret = (folder / config.secret).read_bytes().strip() if config.secret else b""
-        self._token = (folder / config.serve.token).read_bytes().strip() if config.serve.token else None
-        self._features = Features(config.model.fields, secret)
-        self.journal = Journal(self._data / "journal.db")
-        self._scribe = Scribe(self.journal, clock)
-        self._model = seeded(config)
-        self._predictor: Predictor | None = None
-        name = config.model.name
-        model = f"/v2/models/{name}"
+    def __init__(self, service: Service, version: str, token: bytes | None = None) -> None:
+        self.config, self.version = service.config, version
+        self._service, self._token = service, token
+        model = f"/v2/models/{self.config.model.name}"
         self.app = Starlette(
             routes=[
                 Route("/v2", self._server),
@@ -75,21 +60,10 @@ class Server:
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        tidying = asyncio.create_task(self._tidy())
+        tidying = asyncio.create_task(self._service.tidy())
         yield
         tidying.cancel()
-        self._scribe.close()
-        self.journal.close()
-
-    async def _tidy(self) -> None:
-        """Now and then: end the wait for outcomes that do not come, and drop what was learned long ago."""
-        feedback = self.config.feedback
-        while True:
-            await asyncio.sleep(min(TIDY_EVERY, feedback.window / 2))
-            now = self._clock()
-            before, negative = now - feedback.window, feedback.silence == "negative"
-            await self._scribe.tidy(lambda j: j.expire(before, negative=negative, now=now))  # noqa: B023
-            await self._scribe.tidy(lambda j: j.forget(learned_so_far(self._data), before))  # noqa: B023
+        self._service.close()
 
     async def _server(self, _: Request) -> Response:
         return _json({"name": PLATFORM, "version": self.version, "extensions": ["binary_tensor_data"]})
@@ -98,7 +72,7 @@ class Server:
         return _json({"live": True})
 
     async def _ready(self, _: Request) -> Response:
-        self._predicting()
+        await self._service.ready()
         return _json({"name": self.config.model.name, "ready": True})
 
     async def _about(self, _: Request) -> Response:
@@ -119,15 +93,9 @@ class Server:
 
     async def _infer(self, request: Request) -> Response:
         self._authorised(request)
-        predictor = self._predicting()
         call = parse(await self._body(request), request.headers.get(JSON_LENGTH))
-        examples = self._features.take(call.inputs)
-        found, _ = predictor.predict(self._features.tensors(examples, self._model.fields))
-        ids = await self._scribe.predicted(self._features.pack(examples))
-        outputs: dict[str, Array] = {
-            "prediction": found.numpy().astype(np.float32),
-            "prediction_id": np.array(ids, dtype=np.int64),
-        }
+        ids, found = await self._service.predict(call.inputs)
+        outputs: dict[str, Array] = {"prediction": found, "prediction_id": np.array(ids, dtype=np.int64)}
         body, headers = respond(self.config.model.name, "1", call, outputs)
         return Response(body, headers=headers)
 
@@ -137,24 +105,7 @@ class Server:
             told = msgspec.json.decode(await self._body(request), type=_Feedback)
         except msgspec.MsgspecError as error:
             raise InvalidValue("feedback", "the body", f"ids and labels ({error})") from None
-        if len(told.ids) != len(told.labels) or not told.ids:
-            raise InvalidValue("feedback", f"{len(told.ids)} ids, {len(told.labels)} labels", "one label for each id")
-        wrong = [i for i in told.ids if not 0 < i < 2**63]
-        if wrong:
-            raise InvalidValue("feedback.ids", wrong[0], "ids of predictions")
-        if self.config.model.task == "classify":
-            odd = [y for y in told.labels if y not in (0.0, 1.0)]
-            if odd:
-                raise InvalidValue("feedback.labels", odd[0], "0 or 1")
-        found = await self._scribe.told(list(zip(told.ids, told.labels, strict=True)))
-        counts = {reason: sum(o.reason == reason for o in found) for reason in ("known", "expired", "unknown")}
-        return _json({"accepted": sum(o.accepted for o in found), **counts})
-
-    def _predicting(self) -> Predictor:
-        """What predicts; 503 until the learner has handed something over."""
-        if self._predictor is None:
-            self._predictor = Predictor(OneAtATime(self._model), Reader(self._data / "parameters"))
-        return self._predictor
+        return _json(await self._service.feedback(told.ids, told.labels))
 
     def _authorised(self, request: Request) -> None:
         if self._token is None:
@@ -175,10 +126,6 @@ class Server:
         except ClientDisconnect:
             raise HTTPException(400, "the request ended too early") from None
         return b"".join(parts)
-
-
-def _wide(field: FieldConfig) -> bool:
-    return field.kind in ("set", "number")
 
 
 def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -1,0 +1,107 @@
+"""Predictions and feedback of one edge, without HTTP: what the server and ``alphaedge.Edge`` are both made of.
+
+It never waits for learning: predictions come from the parameters that the learner has handed over last, and what is
+predicted or told is in the journal, on disk, before anybody hears of it.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from alphaedge.core.gradients import OneAtATime
+from alphaedge.edge.config import EdgeConfig
+from alphaedge.edge.features import Array, Features
+from alphaedge.edge.journal import Journal, JournalError
+from alphaedge.edge.learning import learned_so_far, schema, seeded
+from alphaedge.edge.parameters import Reader
+from alphaedge.edge.predictor import Predictor
+from alphaedge.edge.scribe import Scribe
+from alphaedge.errors import InvalidValue
+
+TIDY_EVERY: Final = 10.0  # seconds between two looks for predictions that have expired
+REASONS: Final = ("known", "expired", "unknown")  # why an outcome is not accepted
+
+
+@final
+class Service:
+    """One edge over its journal and its parameters. folder: of its configuration. Close it when done."""
+
+    def __init__(self, config: EdgeConfig, folder: Path, clock: Callable[[Journal], Callable[[], float]]) -> None:
+        self.config, self.data = config, folder / config.data
+        secret = (folder / config.secret).read_bytes().strip() if config.secret else b""
+        self._features = Features(config.model.fields, secret)
+        self.journal = Journal(self.data / "journal.db", layout=self._features.layout)
+        self.clock = clock(self.journal)
+        self._scribe = Scribe(self.journal, self.clock)
+        self._model = seeded(config)
+        self._schema = schema(config, self._model)
+        self._predictor: Predictor | None = None
+        self._trouble = ""
+
+    async def predict(self, inputs: Mapping[str, Array]) -> tuple[list[int], NDArray[np.float32]]:
+        """Predictions [B] of examples, given field by field, and their ids, which feedback will name."""
+        predictor = self._predicting()
+        examples = self._features.take(inputs)
+        found, _ = predictor.predict(self._features.tensors(examples, self._model.fields))
+        outputs = found.numpy()
+        ids = await self._written(self._scribe.predicted(self._features.pack(examples), outputs.tolist()))
+        return ids, outputs.astype(np.float32)
+
+    async def feedback(self, ids: Sequence[int], labels: Sequence[float]) -> dict[str, int]:
+        """Take what came of predictions; how many were accepted, known already, expired or unknown."""
+        if len(ids) != len(labels) or not ids:
+            raise InvalidValue("feedback", f"{len(ids)} ids, {len(labels)} labels", "one label for each id")
+        wrong: list[Any] = [i for i in ids if not 0 < i < 2**63]
+        if wrong:
+            raise InvalidValue("feedback.ids", wrong[0], "ids of predictions")
+        classify = self.config.model.task == "classify"
+        wrong = [y for y in labels if not (y in (0.0, 1.0) if classify else math.isfinite(y))]
+        if wrong:
+            raise InvalidValue("feedback.labels", wrong[0], "0 or 1" if classify else "a finite number")
+        found = await self._written(self._scribe.told(list(zip(ids, labels, strict=True))))
+        counts = {reason: sum(o.reason == reason for o in found) for reason in REASONS}
+        return {"accepted": sum(o.accepted for o in found), **counts}
+
+    async def ready(self) -> None:
+        """Nothing if a prediction could be made and written down now; else an error that says why not."""
+        self._predicting()
+        if self._trouble:
+            await self._written(self._scribe.tidy(lambda j: j.probe()))
+
+    async def tidy(self) -> None:
+        """For ever, now and then: end the wait for outcomes that do not come, and drop what was learned long ago."""
+        feedback = self.config.feedback
+        while True:
+            await asyncio.sleep(min(TIDY_EVERY, feedback.window / 2))
+            now = self.clock()
+            before, negative = now - feedback.window, feedback.silence == "negative"
+            try:
+                await self._written(self._scribe.tidy(lambda j: j.expire(before, negative=negative, now=now)))  # noqa: B023
+                await self._written(self._scribe.tidy(lambda j: j.forget(learned_so_far(self.data), before)))  # noqa: B023
+            except JournalError:
+                continue  # the disk is full, say: readiness tells, and the next look may find room
+
+    def close(self) -> None:
+        """Finish what was begun."""
+        self._scribe.close()
+        self.journal.close()
+
+    async def _written(self, writing: Any) -> Any:
+        try:
+            found = await writing
+        except JournalError as error:
+            self._trouble = str(error)
+            raise
+        self._trouble = ""
+        return found
+
+    def _predicting(self) -> Predictor:
+        """What predicts; an error until the learner has handed something over."""
+        if self._predictor is None:
+            self._predictor = Predictor(OneAtATime(self._model), Reader(self.data / "parameters", self._schema))
+        return self._predictor

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from alphaedge.edge.certs import Pair, create_authority, issue
-from alphaedge.edge.gossip import Digest, Directory, News
+from alphaedge.edge.gossip import Book, Digest, News
 from alphaedge.edge.records import About, Record, RecordError, sign, verify
 
 NOW = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
@@ -83,7 +83,7 @@ class Net:
     count: int
     seeds: tuple[str, ...] = ("e0:1",)
     now: float = 1000.0
-    edges: dict[str, Directory] = field(default_factory=dict)
+    edges: dict[str, Book] = field(default_factory=dict)
     down: set[str] = field(default_factory=set)
     halves: list[set[str]] = field(default_factory=list)
 
@@ -93,7 +93,7 @@ class Net:
             self.start(f"e{i}")
 
     def start(self, edge: str, version: int = 1) -> None:
-        self.edges[edge] = Directory(edge, plain, self.seeds)
+        self.edges[edge] = Book(edge, plain, self.seeds)
         self.edges[edge].speak(unsigned(about(edge, version)), self.now)
         self.down.discard(edge)
 
@@ -204,7 +204,7 @@ def test_a_liar_can_neither_kill_an_edge_nor_speak_for_it() -> None:
 
 
 def test_refused_records_are_counted_by_their_reason() -> None:
-    me = Directory("berlin", believed, [])
+    me = Book("berlin", believed, [])
     me.speak(sign(about("berlin"), pair("berlin")), 1.0)
     false = sign(about("bonn"), pair("essen"))
     for _ in range(3):

@@ -28,7 +28,7 @@ from alphaedge import (
 from alphaedge.core.gradients import OneAtATime
 from alphaedge.core.online import Online
 from alphaedge.core.optimizer import Adagrad, Adam
-from alphaedge.edge.checkpoint import CheckpointError, Checkpoints
+from alphaedge.edge.checkpoint import CheckpointError, Checkpoints, Progress
 from alphaedge.edge.exchange import Held
 from alphaedge.edge.learner import Examples, Learner
 from alphaedge.models.deepfm import deepfm
@@ -162,13 +162,13 @@ def test_after_restarts_at_any_moment_the_state_is_that_of_a_run_without(tmp_pat
         name = str(edge)
         me = disturbed.edges[name]
         if me.aggregations > written[name] and not me.kept:  # what a live edge does at the end of each aggregation
-            kept[name].save(me, "schema", learned=number)
+            kept[name].save(me, "schema", Progress(lesson=number))
             written[name] = me.aggregations
         if rng.random() < 0.3:
             again = disturbed.learner(name)
             learned, wrong = kept[name].restore(again, "schema")
             assert not wrong
-            for missed in range(learned, number):
+            for missed in range(learned.lesson, number):
                 again.learn(disturbed.examples(edge, missed))
             disturbed.edges[name] = again
             restarts += 1
@@ -186,7 +186,7 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_it_is_taken(tmp_path: P
     def save(edge: int, number: int) -> None:
         me = fleet.edges["0"]
         if edge == 0 and not me.kept and me.revealed % EVERY == 0:
-            states[number] = (kept.save(me, "schema", learned=number), me.fleet.dense.clone())
+            states[number] = (kept.save(me, "schema", Progress(lesson=number)), me.fleet.dense.clone())
 
     fleet.live(save)
     numbers = sorted(states)
@@ -194,25 +194,39 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_it_is_taken(tmp_path: P
     assert {p.name for p in tmp_path.iterdir()} == {states[n][0].name for n in numbers[-2:]}, "the last two are kept"
     newest, before = states[numbers[-1]], states[numbers[-2]]
     again = fleet.learner("0")
-    assert kept.restore(again, "schema") == (numbers[-1], [])
+    assert kept.restore(again, "schema") == (Progress(lesson=numbers[-1]), [])
     assert torch.equal(again.fleet.dense, newest[1])
     for damage in (lambda b: b[: len(b) // 2], lambda b: b[:-1] + bytes([b[-1] ^ 1]), lambda b: b""):
         whole = newest[0].read_bytes()
         newest[0].write_bytes(damage(whole))
         learned, wrong = kept.restore(again, "schema")
-        assert learned == numbers[-2]
+        assert learned.lesson == numbers[-2]
         assert "checksum" in wrong[0]
         assert torch.equal(again.fleet.dense, before[1])
         newest[0].write_bytes(whole)
 
 
-def test_a_checkpoint_of_another_schema_edge_or_seed_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_edge_is_refused_by_name(tmp_path: Path) -> None:
     fleet, kept = shop_fleet(), Checkpoints(tmp_path)
-    kept.save(fleet.edges["0"], "old", learned=0)
-    for learner, schema, reason in ((fleet.learner("0"), "new", "schema old"), (fleet.learner("1"), "old", "edge 0")):
-        learned, wrong = kept.restore(learner, schema)
-        assert learned == 0
-        assert reason in wrong[0]
+    kept.save(fleet.edges["0"], "schema", Progress())
+    learned, wrong = kept.restore(fleet.learner("1"), "schema")
+    assert learned.lesson == 0
+    assert "edge 0" in wrong[0]
+
+
+def test_of_another_schema_the_last_checkpoint_stays(tmp_path: Path) -> None:
+    fleet, kept = shop_fleet(), Checkpoints(tmp_path)
+    me = fleet.edges["0"]
+    for number in range(3):
+        me.aggregations = number
+        kept.save(me, "old", Progress(lesson=number))
+    assert kept.restore(fleet.learner("0"), "new") == (Progress(), [])
+    for number in range(3):
+        me.aggregations = number
+        kept.save(me, "new", Progress(lesson=10 + number))
+    assert len(list(tmp_path.iterdir())) == 3
+    assert kept.others("new") == {"old"}
+    assert kept.restore(fleet.learner("0"), "old")[0].lesson == 2, "a rollback"
 
 
 def test_no_checkpoint_is_written_while_batches_wait(tmp_path: Path) -> None:
@@ -221,7 +235,7 @@ def test_no_checkpoint_is_written_while_batches_wait(tmp_path: Path) -> None:
     for number in range(EVERY - 1):
         me.learn(fleet.examples(0, number))
     with pytest.raises(CheckpointError, match="batches wait"):
-        Checkpoints(tmp_path).save(me, "schema", learned=0)
+        Checkpoints(tmp_path).save(me, "schema", Progress())
     assert not list(tmp_path.iterdir())
 
 

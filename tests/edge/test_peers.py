@@ -13,11 +13,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from alphaedge.edge import peers
+from alphaedge.edge import peer_client
 from alphaedge.edge.authority import Folder
 from alphaedge.edge.certs import Identity
-from alphaedge.edge.gossip import Digest, News
-from alphaedge.edge.peers import Credentials, Forbidden, Manner, PeerClient, PeerError, PeerServer
+from alphaedge.edge.peer_client import Manner, PeerClient, PeerError
+from alphaedge.edge.peer_server import Forbidden, PeerServer, Unreadable
+from alphaedge.edge.trust import Certified
 from alphaedge.edge.wire import Refused
 
 DAY = dt.timedelta(days=1)
@@ -42,9 +43,9 @@ def certs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def credentials(certs: Path, edge: str, fleet: str = "ours", authority: str = "ours") -> Credentials:
-    files = (str(certs / fleet / f"{edge}.pem"), str(certs / fleet / f"{edge}.key"), str(certs / authority / "ca.pem"))
-    return Credentials(*files, today)
+def trust(certs: Path, edge: str, fleet: str = "ours", authority: str = "ours") -> Certified:
+    files = (certs / fleet / f"{edge}.pem", certs / fleet / f"{edge}.key", certs / authority / "ca.pem")
+    return Certified(*files, today)
 
 
 class Paris:
@@ -53,15 +54,10 @@ class Paris:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def gossip(self, sender: Identity, digest: Digest) -> News:
-        self.asked.append(f"{sender.edge} in {sender.region} gossips {sorted(digest.heard)}")
-        return News([], Digest({"paris": (1, 2)}))
-
-    async def news(self, sender: Identity, news: News) -> None:
-        self.asked.append(f"{sender.edge} tells {sorted(news.digest.heard)}")
-
     async def pull(self, sender: Identity, request: bytes) -> bytes:
-        self.asked.append(f"{sender.edge} pulls {request!r}")
+        self.asked.append(f"{sender.edge} in {sender.region} pulls {request!r}")
+        if request == b"nonsense":
+            raise Unreadable("it can't be read")
         if request == b"forbidden":
             raise Forbidden("deny from=paris to=berlin")
         if request == b"refused":
@@ -72,7 +68,8 @@ class Paris:
 @asynccontextmanager
 async def serving(certs: Path, edge: str = "paris", **which: str) -> Any:
     answers = Paris()
-    server = PeerServer(answers, credentials(certs, edge, **which))
+    server = PeerServer(trust(certs, edge, **which))
+    server.handlers["pull"] = answers.pull
     port = await server.start("127.0.0.1", 0)
     try:
         yield f"127.0.0.1:{port}", answers
@@ -82,7 +79,7 @@ async def serving(certs: Path, edge: str = "paris", **which: str) -> Any:
 
 @asynccontextmanager
 async def asking(certs: Path, edge: str = "berlin", **which: str) -> Any:
-    client = PeerClient(credentials(certs, edge, **which), time.monotonic)
+    client = PeerClient(trust(certs, edge, **which), time.monotonic)
     try:
         yield client
     finally:
@@ -96,11 +93,10 @@ def run(test: Coroutine[Any, Any, None]) -> None:
 def test_edges_know_whom_they_talk_to(certs: Path) -> None:
     async def test() -> None:
         async with serving(certs) as (address, paris), asking(certs) as client:
-            assert (await client.gossip(address, Digest({"berlin": (3, 4)}))).digest.heard == {"paris": (1, 2)}
-            await client.news(address, News([], Digest({"oslo": (1, 1)})))
-            assert await client.pull(address, "paris", b"x") == MODEL
-            assert paris.asked == ["berlin in EU gossips ['berlin']", "berlin tells ['oslo']", "berlin pulls b'x'"]
-            assert client.received[address] >= len(MODEL)
+            assert await client.ask(address, "pull", b"x", edge="paris") == MODEL
+            assert paris.asked == ["berlin in EU pulls b'x'"]
+            with pytest.raises(PeerError, match="404: allowed: pull"):
+                await client.ask(address, "money", b"x", edge="paris")
 
     run(test())
 
@@ -119,7 +115,7 @@ def test_nobody_else_gets_in(certs: Path, server: dict[str, str], client: dict[s
     async def test() -> None:
         async with serving(certs, **server) as (address, answers), asking(certs, **client) as me:
             with pytest.raises(PeerError, match=reason):
-                await me.pull(address, "paris", b"x")
+                await me.ask(address, "pull", b"x", edge="paris")
             assert answers.asked == []
 
     run(test())
@@ -142,19 +138,24 @@ def test_an_edge_that_answers_for_another_is_not_believed(certs: Path) -> None:
     async def test() -> None:
         async with serving(certs, "berlin") as (address, _), asking(certs) as me:
             with pytest.raises(PeerError, match="berlin answers there, not paris"):
-                await me.pull(address, "paris", b"x")
+                await me.ask(address, "pull", b"x", edge="paris")
 
     run(test())
 
 
 @pytest.mark.parametrize(
-    ("request_", "words"), [(b"forbidden", "403: deny from=paris to=berlin"), (b"refused", "409: another schema")]
+    ("request_", "words"),
+    [
+        (b"forbidden", "403: deny from=paris to=berlin"),
+        (b"refused", "409: another schema"),
+        (b"nonsense", "400: it can't"),
+    ],
 )
 def test_refusals_arrive_with_their_reason(certs: Path, request_: bytes, words: str) -> None:
     async def test() -> None:
         async with serving(certs) as (address, _), asking(certs) as me:
             with pytest.raises(PeerError, match=words):
-                await me.pull(address, "paris", request_)
+                await me.ask(address, "pull", request_, edge="paris")
             assert me.resting(address)
 
     run(test())
@@ -166,7 +167,7 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 @asynccontextmanager
 async def odd_server(certs: Path, handle: Handler) -> Any:
     """A member of the fleet that does as it likes."""
-    context = credentials(certs, "paris").context(ssl.Purpose.CLIENT_AUTH)
+    context = trust(certs, "paris").context(ssl.Purpose.CLIENT_AUTH)
     server = await asyncio.start_server(handle, "127.0.0.1", 0, ssl=context)
     try:
         yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -197,9 +198,9 @@ def test_an_answer_that_breaks_off_is_asked_for_again_from_there(certs: Path) ->
 
     async def test() -> None:
         async with odd_server(certs, handle) as address, asking(certs) as me:
-            assert await me.pull(address, "paris", b"x") == MODEL
+            assert await me.ask(address, "pull", b"x", edge="paris") == MODEL
             assert len(asked) == 2
-            assert asked[1].startswith(b"GET /peer/pull/abc?from=")
+            assert asked[1].startswith(b"GET /peer/again/abc?from=")
             assert int(asked[1].split(b"from=")[1].split()[0]) > 0
 
     run(test())
@@ -211,7 +212,7 @@ def test_our_own_server_gives_the_rest_of_an_answer_to_whom_it_was_for(certs: Pa
             async with berlin._open().post(f"https://{address}/peer/pull", data=b"x") as response:
                 await response.read()
                 token = response.headers["etag"]
-            rest = f"https://{address}/peer/pull/{token}?from=1000"
+            rest = f"https://{address}/peer/again/{token}?from=1000"
             async with berlin._open().get(rest) as response:
                 assert await response.read() == MODEL[1000:]
             for session, url in (
@@ -227,7 +228,7 @@ def test_our_own_server_gives_the_rest_of_an_answer_to_whom_it_was_for(certs: Pa
 
 
 def test_a_peer_that_hangs_is_given_up_and_left_alone(certs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers, "LONGEST", 1.0)
+    monkeypatch.setattr(peer_client, "LONGEST", 1.0)
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await one_request(reader)
@@ -236,14 +237,14 @@ def test_a_peer_that_hangs_is_given_up_and_left_alone(certs: Path, monkeypatch: 
     async def test() -> None:
         async with odd_server(certs, handle) as address, asking(certs) as me:
             with pytest.raises(PeerError, match="no answer in"):
-                await me.pull(address, "paris", b"x")
+                await me.ask(address, "pull", b"x", edge="paris")
             assert me.resting(address)
 
     run(test())
 
 
 def test_an_endless_answer_is_cut(certs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers, "LARGE", 200_000)
+    monkeypatch.setattr(peer_client, "LARGEST_ANSWER", 200_000)
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await one_request(reader)
@@ -257,13 +258,13 @@ def test_an_endless_answer_is_cut(certs: Path, monkeypatch: pytest.MonkeyPatch) 
     async def test() -> None:
         async with odd_server(certs, handle) as address, asking(certs) as me:
             with pytest.raises(PeerError, match="more than 200000 bytes"):
-                await me.pull(address, "paris", b"x")
+                await me.ask(address, "pull", b"x", edge="paris")
 
     run(test())
 
 
 @pytest.mark.parametrize(
-    "garbage", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n\xc1\xc1\xc1\xc1"]
+    "garbage", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: -4\r\n\r\n\xc1\xc1\xc1\xc1"]
 )
 def test_garbage_is_an_error_of_that_peer(certs: Path, garbage: bytes) -> None:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -275,18 +276,7 @@ def test_garbage_is_an_error_of_that_peer(certs: Path, garbage: bytes) -> None:
     async def test() -> None:
         async with odd_server(certs, handle) as address, asking(certs) as me:
             with pytest.raises(PeerError, match=address):
-                await me.gossip(address, Digest({}))
-
-    run(test())
-
-
-def test_bad_gossip_is_refused(certs: Path) -> None:
-    async def test() -> None:
-        async with serving(certs) as (address, answers), asking(certs) as me:
-            for what, body in (("gossip", b"\xc1"), ("gossip", b"\x91\x01"), ("news", b"")):
-                async with me._open().post(f"https://{address}/peer/{what}", data=body) as response:
-                    assert response.status == 400
-            assert answers.asked == []
+                await me.ask(address, "pull", b"x", edge="paris")
 
     run(test())
 
@@ -301,9 +291,9 @@ def test_deadlines_follow_the_peer_and_rests_grow() -> None:
         manner.failed(100.0)
         rests.append(manner.rest_until - 100.0)
     assert rests[:4] == [1.0, 2.0, 4.0, 8.0]
-    assert rests[-1] == peers.LONGEST_REST
+    assert rests[-1] == peer_client.LONGEST_REST
     manner.answered(0.001)
     assert manner.rest_until == 0.0
     for _ in range(50):
         manner.answered(0.001)
-    assert manner.deadline() == peers.SHORTEST
+    assert manner.deadline() == peer_client.SHORTEST

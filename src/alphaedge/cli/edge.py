@@ -1,6 +1,8 @@
 """``alphaedge edge``: a live edge."""
 
 import datetime as dt
+import sys
+from enum import StrEnum
 from importlib import resources
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +18,17 @@ alphaedge edge init edge.toml --edge berlin --region DE
 alphaedge edge check --config edge.toml
 
 alphaedge edge serve --config edge.toml
+
+alphaedge edge serve --config edge.toml --insecure --log text
 """
+
+
+class LogStyle(StrEnum):
+    """How the log is written."""
+
+    json = "json"
+    text = "text"
+
 
 app = typer.Typer(help="A live edge.", no_args_is_help=True, rich_markup_mode="rich")
 
@@ -57,6 +69,13 @@ def check(
 @app.command(epilog=EXAMPLES)
 def serve(
     config: Annotated[Path, typer.Option(help="The edge's configuration file.", metavar="FILE")],
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Peers without certificates: on loopback alone, to try things out.")
+    ] = False,
+    log: Annotated[
+        LogStyle | None,
+        typer.Option(help="Of the log, on standard error. Without: text on a terminal, else json."),
+    ] = None,
 ) -> None:
     """Answer predictions, take feedback and learn from it, until told to stop (Ctrl-C or SIGTERM)."""
     with needs_serve():
@@ -64,5 +83,6 @@ def serve(
         from alphaedge.edge.config import load
         from alphaedge.edge.serve import run
 
-        checked(load(config), config.parent, dt.datetime.now(dt.UTC))
-        run(config)
+        checked(load(config), config.parent, dt.datetime.now(dt.UTC), insecure=insecure)
+        style = log.value if log is not None else "text" if sys.stderr.isatty() else "json"
+        run(config, style="json" if style == "json" else "text", insecure=insecure)

@@ -9,13 +9,17 @@ from alphaedge.core.model import Model
 from alphaedge.edge.certs import Pair, check, load_certificate
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.policy import Policy
+from alphaedge.edge.trust import check_loopback
 from alphaedge.errors import InvalidValue
 
 SMALLEST_SECRET = 16  # bytes
 
 
-def checked(config: EdgeConfig, folder: Path, now: dt.datetime) -> list[str]:
-    """What was found good, line by line; raises at the first thing that is not."""
+def checked(config: EdgeConfig, folder: Path, now: dt.datetime, *, insecure: bool = False) -> list[str]:
+    """What was found good, line by line; raises at the first thing that is not.
+
+    insecure: whether peers may do without certificates, which they may on one machine alone.
+    """
     model = config.model.make()
     _check_model(config, model)
     said = [f"model {config.model.name}: {model.dense_size:,} parameters and {len(model.tables)} id tables"]
@@ -34,7 +38,10 @@ def checked(config: EdgeConfig, folder: Path, now: dt.datetime) -> list[str]:
         if not _read(folder, "serve.token", config.serve.token).strip():
             raise InvalidValue("serve.token", config.serve.token, "a file with a token in it")
         said.append("token: callers must show it")
-    said.append(_certificates(config, folder, now))
+    for field, name in (("serve.certificate", config.serve.certificate), ("serve.key", config.serve.key)):
+        if name is not None:
+            _read(folder, field, name)
+    said.append(_certificates(config, folder, now, insecure=insecure))
     return said
 
 
@@ -62,8 +69,18 @@ def _check_model(config: EdgeConfig, model: Model) -> None:
         raise InvalidValue("model", f"outputs of shape {tuple(outputs.shape)}", "one number for each example")
 
 
-def _certificates(config: EdgeConfig, folder: Path, now: dt.datetime) -> str:
+def _certificates(config: EdgeConfig, folder: Path, now: dt.datetime, *, insecure: bool) -> str:
     peers = config.peers
+    if insecure:
+        if peers.certificate is not None:
+            raise InvalidValue("--insecure", peers.certificate, "no certificate in [peers]: one or the other")
+        for field, address in (
+            ("peers.host", peers.host),
+            ("peers.address", peers.address or peers.host),
+            *(("peers.seeds", seed) for seed in peers.seeds),
+        ):
+            check_loopback(field, address)
+        return "insecure: peers on this machine are believed whatever they say"
     if peers.certificate is None or peers.key is None or peers.authority is None:
         return "no certificate: this edge learns alone"
     pair = Pair.load(_read(folder, "peers.certificate", peers.certificate), _read(folder, "peers.key", peers.key))

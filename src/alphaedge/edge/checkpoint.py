@@ -3,6 +3,7 @@
 One is written at the end of each aggregation; until the next, only the journal moves the state. A restart takes the
 newest good checkpoint and learns what the journal has since. The last ones are kept: if the newest is damaged, the one
 before it and a longer piece of journal give the same state, but for aggregations in between, which are lost and said.
+Of another schema the newest one stays as well, for a rollback to the model as it was.
 
 The tensors are in safetensors format, everything else is JSON in its header. A checksum of all bytes is in the name.
 """
@@ -29,11 +30,24 @@ from alphaedge.edge.numbering import Numbering
 from alphaedge.errors import AlphaEdgeError
 
 KEPT: Final = 2
-NAME: Final = re.compile(r"checkpoint-(\d{12})-([0-9a-f]{32})\.safetensors")
+SCHEMAS: Final = 3  # others of which the newest is kept
+NAME: Final = re.compile(r"checkpoint-([0-9a-z]+)-(\d{12})-([0-9a-f]{32})\.safetensors")
 
 
 class CheckpointError(AlphaEdgeError):
     """A checkpoint that can't be used; says which and why."""
+
+
+@final
+class Progress(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How far a learner is in its journal, and how good what was predicted has been.
+
+    lesson: the number of the last feedback that is in the state. scores: batches that have one. total: their sum.
+    """
+
+    lesson: int = 0
+    scores: int = 0
+    total: float = 0.0
 
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,7 +56,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     schema: str
     name: str
     seed: int
-    learned: int  # the last lesson of the journal that is in the state
+    progress: Progress
     records: int
     revealed: int
     aggregations: int
@@ -62,13 +76,15 @@ class Checkpoints:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
-    def save(self, learner: Learner, schema: str, learned: int) -> Path:
-        """Write the state after lesson ``learned``; it is on disk when this returns."""
+    def save(self, learner: Learner, schema: str, progress: Progress) -> Path:
+        """Write the state; it is on disk when this returns."""
         if learner.kept:
             raise CheckpointError("in the midst of a period: batches wait for an aggregation")
-        data = encode(_tensors(learner), {"alphaedge": msgspec.json.encode(_header(learner, schema, learned)).decode()})
+        data = encode(
+            _tensors(learner), {"alphaedge": msgspec.json.encode(_header(learner, schema, progress)).decode()}
+        )
         digest = hashlib.blake2b(data, digest_size=16).hexdigest()
-        path = self.folder / f"checkpoint-{learner.aggregations:012}-{digest}.safetensors"
+        path = self.folder / f"checkpoint-{schema}-{learner.aggregations:012}-{digest}.safetensors"
         fresh = path.with_suffix(".part")
         with fresh.open("wb") as file:
             file.write(data)
@@ -80,44 +96,57 @@ class Checkpoints:
             os.fsync(folder)  # the new name, too
         finally:
             os.close(folder)
-        for old in self._found()[KEPT:]:
-            old.unlink(missing_ok=True)
+        self._clear(schema)
         for left in self.folder.glob("*.part"):
             left.unlink(missing_ok=True)
         return path
 
-    def any(self) -> bool:
-        """Whether there is a checkpoint, good or not."""
-        return bool(self._found())
+    def any(self, schema: str) -> bool:
+        """Whether there is a checkpoint of a schema, good or not."""
+        return bool(self._found(schema))
 
-    def restore(self, learner: Learner, schema: str) -> tuple[int, list[str]]:
-        """Put the newest good state into a new learner.
+    def others(self, schema: str) -> set[str]:
+        """Other schemas that there are checkpoints of."""
+        return {match[1] for p in self.folder.iterdir() if (match := NAME.fullmatch(p.name))} - {schema}
 
-        Returns the last lesson that is in it, 0 if there is no state yet, and what was wrong with newer checkpoints.
+    def restore(self, learner: Learner, schema: str) -> tuple[Progress, list[str]]:
+        """Put the newest good state of this schema into a new learner.
+
+        Returns how far it is, at the very start if there is no state yet, and what was wrong with newer checkpoints.
         """
         wrong: list[str] = []
-        for path in self._found():
+        for path in self._found(schema):
             try:
                 data = path.read_bytes()
                 match = NAME.fullmatch(path.name)
-                if match is None or hashlib.blake2b(data, digest_size=16).hexdigest() != match[2]:
+                if match is None or hashlib.blake2b(data, digest_size=16).hexdigest() != match[3]:
                     raise CheckpointError("its checksum is not that of its name")
                 return _restore(learner, data, schema), wrong
             except (CheckpointError, SafetensorError, msgspec.MsgspecError, OSError, KeyError) as error:
                 wrong.append(f"{path}: {error}")
-        return 0, wrong
+        return Progress(), wrong
 
-    def _found(self) -> list[Path]:
-        """Checkpoints, the newest first."""
-        return sorted((p for p in self.folder.iterdir() if NAME.fullmatch(p.name)), reverse=True)
+    def _clear(self, schema: str) -> None:
+        """Drop what is neither of the last ones of this schema nor the last one of a recent other."""
+        newest = [self._found(other)[0] for other in self.others(schema)]
+        newest.sort(key=lambda p: p.stat().st_mtime_ns, reverse=True)
+        kept = {*self._found(schema)[:KEPT], *newest[:SCHEMAS]}
+        for path in self.folder.iterdir():
+            if path not in kept and NAME.fullmatch(path.name):
+                path.unlink(missing_ok=True)
+
+    def _found(self, schema: str) -> list[Path]:
+        """Checkpoints of a schema, the newest first."""
+        named = ((NAME.fullmatch(p.name), p) for p in self.folder.iterdir())
+        return sorted((p for match, p in named if match and match[1] == schema), reverse=True)
 
 
-def _header(learner: Learner, schema: str, learned: int) -> _Header:
+def _header(learner: Learner, schema: str, progress: Progress) -> _Header:
     return _Header(
         schema=schema,
         name=learner.name,
         seed=learner.seed,
-        learned=learned,
+        progress=progress,
         records=learner.records,
         revealed=learner.revealed,
         aggregations=learner.aggregations,
@@ -155,7 +184,7 @@ def _fleets(learner: Learner) -> dict[str, Fleet]:
     return {"mixed": learner.fleet} | ({"home": learner.home} if learner.home is not None else {})
 
 
-def _restore(learner: Learner, data: bytes, schema: str) -> int:
+def _restore(learner: Learner, data: bytes, schema: str) -> Progress:
     length = int.from_bytes(data[:8], "little")
     text = msgspec.json.decode(data[8 : 8 + length])["__metadata__"]["alphaedge"]
     header = msgspec.json.decode(text, type=_Header)
@@ -186,7 +215,7 @@ def _restore(learner: Learner, data: bytes, schema: str) -> int:
     learner.links = Links(header.own, list(header.neighbours), dict(header.known))
     learner.records, learner.revealed, learner.aggregations = header.records, header.revealed, header.aggregations
     learner.topology = dict(header.topology)
-    return header.learned
+    return header.progress
 
 
 def _held(learner: Learner, tensors: Mapping[str, Tensor], peer: str, number: int, records: int) -> Held:

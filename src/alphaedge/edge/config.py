@@ -123,16 +123,39 @@ class MethodConfig(MethodSettings, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ServeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The public API. token: a file whose content callers must show, if any. body: largest request, in bytes."""
+    """The public API. token: a file whose content callers must show, if any. body: largest request, in bytes.
+
+    certificate, key: files, to serve over HTTPS.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8080
     token: str | None = None
     body: int = 10_000_000
+    certificate: str | None = None
+    key: str | None = None
 
     def __post_init__(self) -> None:
         check_number("serve.port", self.port, low=0, high=65535, whole=True)
         check_number("serve.body", self.body, low=1, whole=True)
+        if (self.certificate is None) != (self.key is None):
+            raise InvalidValue("serve.key", self.key, "a file with a certificate, and none without")
+
+
+class NatsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """NATS as the directory. servers: of an existing cluster. bucket: where records are. down_after: seconds.
+
+    The edge shows the certificate that it has for its peers; the cluster maps it to a user.
+    """
+
+    servers: tuple[str, ...]
+    bucket: str = "alphaedge"
+    down_after: float = 10.0
+
+    def __post_init__(self) -> None:
+        check_number("peers.nats.down_after", self.down_after, low=1)
+        if not self.servers:
+            raise InvalidValue("peers.nats.servers", [], "at least one, such as tls://nats.example.com:4222")
 
 
 class PeersConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -149,6 +172,7 @@ class PeersConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     key: str | None = None
     authority: str | None = None
     half: bool = False
+    nats: NatsConfig | None = None
 
     def __post_init__(self) -> None:
         check_number("peers.port", self.port, low=0, high=65535, whole=True)

@@ -32,7 +32,10 @@ class Request:
 @final
 @dataclass(frozen=True)
 class Pull:
-    """A publication, as far as it was asked for: ``rows[t]`` [C, width] belong to ``keys[t]`` [C]."""
+    """A publication, as far as it was asked for: ``rows[t]`` [C, width] belong to ``keys[t]`` [C].
+
+    row_bytes: of the rows, as they came.
+    """
 
     number: int
     records: int
@@ -40,6 +43,7 @@ class Pull:
     statistics: Mapping[str, Tensor]
     keys: tuple[Tensor, ...]
     rows: tuple[Tensor, ...]
+    row_bytes: int = 0
 
 
 @final

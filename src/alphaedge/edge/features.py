@@ -56,9 +56,11 @@ class Features:
             )
         if count == 0:
             raise InvalidValue("inputs", "no example", "at least one")
+        # All is checked before anything is allocated: a shape of [10^9, 0] costs its sender nothing.
+        columns = {field.name: self._values(field, inputs[field.name]) for field in self.fields}
         packed = np.empty(count, dtype=self._kind)
-        for field in self.fields:
-            packed[field.name] = self._values(field, inputs[field.name])
+        for name, column in columns.items():
+            packed[name] = column
         return packed
 
     def _values(self, field: FieldConfig, given: Array) -> Array:

@@ -1,4 +1,4 @@
-"""A directory without a server: edges tell each other what they have heard (anti-entropy gossip). No I/O here.
+"""Gossip between edges, without I/O: each tells others what it has heard (anti-entropy).
 
 Each round an edge sends a few others a digest: the version of every record that it has, and when it last heard of
 each edge. Who gets it answers with what is newer. Records are signed, so it does not matter who passes them on.
@@ -9,7 +9,7 @@ that is down is asked all the same: that is what joins the halves of a broken ne
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, final
 
@@ -47,7 +47,7 @@ class _Entry:
 
 @final
 @dataclass
-class Directory:
+class Book:
     """One edge's book of the others.
 
     verify: what a record says, or a ``RecordError``. seeds: addresses to begin with. down_after: seconds without a
@@ -137,7 +137,3 @@ class Directory:
         others = {e.about.address for edge, e in self._book.items() if edge not in there and not e.about.gone}
         dead = sorted((others | set(self.seeds)) - set(live) - {own})
         return rng.sample(live, min(LIVE, len(live))) + rng.sample(dead, min(DEAD, len(dead)))
-
-    def topology(self, now: float) -> Mapping[str, Mapping[str, float]]:
-        """Each edge's neighbours with their weights, as far as it is there."""
-        return {edge: about.shares for edge, about in self.alive(now).items()}

@@ -1,36 +1,86 @@
 """The learning process itself: ``python -m alphaedge.edge.learn CONFIG``, started by ``alphaedge edge serve``."""
 
 import asyncio
+import datetime as dt
 import os
+import random
 import signal
 import sys
+import time
 from pathlib import Path
+from typing import Final
 
 import torch
 
-from alphaedge.edge.config import load
+from alphaedge.edge import log
+from alphaedge.edge.config import EdgeConfig, load
+from alphaedge.edge.directory import Directory, Gossip
+from alphaedge.edge.gossip import Book
 from alphaedge.edge.learning import NAP, Learning
 from alphaedge.edge.network import Network
+from alphaedge.edge.peer_client import PeerClient
+from alphaedge.edge.peer_server import PeerServer
+from alphaedge.edge.rules import PolicyFile
+from alphaedge.edge.trust import Certified, Insecure, Trust
 
-LOOK = 0.5  # seconds between two looks whether the server is still there
+LOOK: Final = 0.5  # seconds between two looks whether the server is still there
 
 
-async def run(path: Path) -> None:
+async def run(path: Path, *, insecure: bool) -> None:
     """Learn until told to stop, or until the server that started this is gone."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     config = load(path)
     learning = Learning(config, path.parent)
-    for wrong in learning.wrong:
-        sys.stderr.write(f"checkpoint refused: {wrong}\n")
     watching = asyncio.create_task(_while_watched(stop))
-    if config.peers.certificate is not None:
-        await Network(config, path.parent, learning).run(stop)
+    trust = _trust(config, path.parent, insecure=insecure)
+    if trust is not None:
+        await _among_others(config, path.parent, learning, trust, stop)
     else:
         while not stop.is_set():
             await asyncio.sleep(0 if learning.alone() else NAP)
+            if learning.status_is_old(time.time()):
+                learning.report({}, time.time())
     watching.cancel()
+
+
+def _trust(config: EdgeConfig, folder: Path, *, insecure: bool) -> Trust | None:
+    """How this edge knows others; None if it has none."""
+    peers = config.peers
+    if peers.certificate is not None and peers.key is not None and peers.authority is not None:
+        files = (folder / peers.certificate, folder / peers.key, folder / peers.authority)
+        return Certified(*files, lambda: dt.datetime.now(dt.UTC))
+    return Insecure(config.edge, config.region) if insecure else None
+
+
+async def _among_others(
+    config: EdgeConfig, folder: Path, learning: Learning, trust: Trust, stop: asyncio.Event
+) -> None:
+    peers = config.peers
+    policy = PolicyFile(folder / config.policy if config.policy else None)
+    server, client = PeerServer(trust), PeerClient(trust, time.monotonic)
+    port = await server.start(peers.host, peers.port)
+    address = peers.address or f"{peers.host}:{port}"
+    sys.stdout.write(f"{config.edge} talks to its peers on {trust.scheme}://{address}\n")
+    sys.stdout.flush()
+    try:
+        directory: Directory
+        if peers.nats is None:
+            directory = Gossip(Book(config.edge, trust.verify, peers.seeds), client, time.time, random.Random())
+            server.handlers.update(directory.handlers())
+        else:
+            from alphaedge.edge.nats_directory import NatsDirectory  # needs the extra "nats"
+
+            directory = NatsDirectory(peers.nats, config.edge, trust)
+        network = Network(
+            config, learning, address=address, directory=directory, client=client, policy=policy, trust=trust
+        )
+        server.handlers.update(network.handlers())
+        await network.run(stop)
+    finally:
+        await client.close()
+        await server.stop()
 
 
 async def _while_watched(stop: asyncio.Event) -> None:
@@ -40,7 +90,14 @@ async def _while_watched(stop: asyncio.Event) -> None:
     stop.set()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """CONFIG, the style of the log, and whether edges need no certificates."""
+    path, style, insecure = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "insecure"
     torch.set_num_threads(1)
     os.nice(10)
-    asyncio.run(run(Path(sys.argv[1])))
+    log.setup(load(path).edge, "learner", "json" if style == "json" else "text")
+    asyncio.run(run(path, insecure=insecure))
+
+
+if __name__ == "__main__":
+    main()

@@ -5,10 +5,12 @@ prediction; if this process dies, the server goes on with the parameters that it
 last checkpoint and the journal.
 """
 
+import math
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import final
+from typing import Final, final
 
 import torch
 
@@ -16,15 +18,19 @@ from alphaedge.core.gradients import Gradients, OneAtATime
 from alphaedge.core.model import Model
 from alphaedge.edge.checkpoint import Checkpoints, schema_of
 from alphaedge.edge.config import EdgeConfig
-from alphaedge.edge.exchange import Held, Pull, Request
+from alphaedge.edge.exchange import Held, Pull
 from alphaedge.edge.features import Features
 from alphaedge.edge.journal import Journal
 from alphaedge.edge.learner import Examples, Learner
+from alphaedge.edge.log import say, warn
 from alphaedge.edge.parameters import Writer
 from alphaedge.edge.predictor import hand_over
-from alphaedge.edge.wire import Expected, Refused, pack_pull, unpack_request
+from alphaedge.edge.pulls import Pulls
+from alphaedge.edge.status import PeerStatus, Status, write
+from alphaedge.metrics import SCORES
 
-NAP = 0.02  # seconds between two looks at the journal, when there is nothing to learn
+NAP: Final = 0.02  # seconds between two looks at the journal, when there is nothing to learn
+REPORT_EVERY: Final = 0.5  # seconds between two statuses
 
 
 def seeded(config: EdgeConfig) -> Model:
@@ -46,7 +52,13 @@ def schema(config: EdgeConfig, model: Model) -> str:
 class Learning:
     """One edge's learning, from its journal to its parameters."""
 
-    def __init__(self, config: EdgeConfig, folder: Path, gradients: Callable[[Model], Gradients] = OneAtATime) -> None:
+    def __init__(
+        self,
+        config: EdgeConfig,
+        folder: Path,
+        gradients: Callable[[Model], Gradients] = OneAtATime,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         data, model = folder / config.data, seeded(config)
         sizes = {f.name: f.size for f in config.model.fields}
         capacities = [sum(sizes[model.fields[f]] for f in table.fields) for table in model.tables]
@@ -62,13 +74,21 @@ class Learning:
         self._features = Features(config.model.fields, b"")  # in the journal ids are keys already
         self._journal = Journal(data / "journal.db", layout=self._features.layout, readonly=True)
         self._checkpoints = Checkpoints(data / "checkpoints")
-        self._mark = data / "learned"
+        self._mark, self._status_file = data / "learned", data / "status.json"
+        self._clock = clock
+        self._score = SCORES["AUC" if config.model.task == "classify" else "1-SMAPE"]
         self.schema = schema(config, model)
         self._writer = Writer(data / "parameters", self.schema)
-        self.learned, self.wrong = self._checkpoints.restore(self.learner, self.schema)
+        self.progress, wrong = self._checkpoints.restore(self.learner, self.schema)
+        for reason in wrong:
+            warn("a checkpoint is refused", reason=reason)
+        self.status = Status(edge=config.edge, region=config.region, schema=self.schema, started=clock())
         while self._step():  # what the journal has since the checkpoint, before anybody predicts from it
             pass
-        hand_over(self.learner, self._writer)
+        self.pulls = Pulls(self.learner, self.schema, half=config.peers.half)
+        self._hand_over()
+        others = sorted(self._checkpoints.others(self.schema))
+        say("learning", schema=self.schema, lesson=self.progress.lesson, other_schemas=others)
 
     @property
     def due(self) -> bool:
@@ -79,13 +99,19 @@ class Learning:
         """Learn the next batch, if all of its outcomes are there, and hand the parameters over."""
         if not self._step():
             return False
-        hand_over(self.learner, self._writer)
+        self._hand_over()
         return True
+
+    def _hand_over(self) -> None:
+        began = self._clock()
+        hand_over(self.learner, self._writer)
+        self.status.handed_over += 1
+        self.status.hand_over_seconds += self._clock() - began
 
     def _step(self) -> bool:
         if self.due:
             return False
-        lessons = self._journal.lessons(self.learned, self.size)
+        lessons = self._journal.lessons(self.progress.lesson, self.size)
         if len(lessons) < self.size:
             return False
         inputs = self._features.tensors(
@@ -93,52 +119,34 @@ class Learning:
         )
         labels = torch.tensor([lesson.label for lesson in lessons], dtype=self.learner.model.dtype)
         self.learner.learn(Examples(inputs, labels))
-        self.learned = lessons[-1].number
+        outputs = torch.tensor([[lesson.output for lesson in lessons]], dtype=torch.float64)
+        score = float(self._score(outputs, labels.double().unsqueeze(0)))
+        if not math.isnan(score):  # a batch with one class has none
+            self.progress.scores += 1
+            self.progress.total += score
+        self.progress.lesson = lessons[-1].number
         return True
 
     def publish(self) -> None:
         """Begin an aggregation: let others fetch what was learned."""
         self.learner.publish()
 
-    def request(self, peer: str) -> Request:
-        """What to ask a neighbour for."""
-        return self.learner.request(peer)
-
-    def first_request(self) -> Request:
-        """What an edge asks for that knows nothing: the dense part."""
-        none = tuple(torch.empty(0, dtype=torch.long) for _ in self.learner.tables)
-        return Request(0, none, none)
-
-    def answer(self, data: bytes) -> bytes:
-        """What another edge gets that asks for the model."""
-        if not self.learner.publication.number:
-            raise Refused("nothing is published yet")
-        asked = unpack_request(data, self.schema, len(self.learner.tables))
-        pull = self.learner.publication.answer(asked, self.learner.tables)
-        return pack_pull(pull, self.schema, half=self.config.peers.half)
-
-    def expected(self, request: Request) -> Expected:
-        """What an answer to a request must look like."""
-        learner = self.learner
-        told = {name: learner.fleet.buffers[name][0] for name in learner.model.statistics()}
-        rows = [t.value[0, :-1] for t in learner.fleet.tables]
-        return Expected(self.schema, learner.fleet.dense[0], told, rows, request)
-
     @property
     def untaught(self) -> bool:
         """Whether nothing was learned yet, not even from a peer."""
-        return not self.learner.revealed and not self._checkpoints.any()
+        return not self.learner.revealed and not self._checkpoints.any(self.schema)
 
     def bootstrap(self, pull: Pull) -> None:
         """Start from a peer's model."""
         self.learner.bootstrap(pull)
-        self._checkpoints.save(self.learner, self.schema, self.learned)
-        hand_over(self.learner, self._writer)
+        self._checkpoints.save(self.learner, self.schema, self.progress)
+        self._hand_over()
 
     def part_with(self, peers: Sequence[str]) -> None:
         """Drop neighbours that a rule forbids."""
         for peer in peers:
             self.learner.part_with(peer)
+            self.pulls.part_with(peer)
 
     def aggregate(
         self, pulls: Mapping[str, Pull], candidates: Sequence[str], topology: Mapping[str, Mapping[str, float]]
@@ -150,11 +158,12 @@ class Learning:
             learner.held.setdefault(peer, Held(learner.fleet.dense[0], learner.tables)).take(pull, learner.tables)
         shares = learner.aggregate(list(pulls))
         learner.choose(candidates, topology)
-        self._checkpoints.save(learner, self.schema, self.learned)
+        self._checkpoints.save(learner, self.schema, self.progress)
         fresh = self._mark.with_suffix(".part")
-        fresh.write_text(str(self.learned))
+        fresh.write_text(str(self.progress.lesson))
         os.replace(fresh, self._mark)
-        hand_over(learner, self._writer)
+        self.status.own_share = shares.get(self.config.edge, 1.0)
+        self._hand_over()
         return shares
 
     def alone(self) -> bool:
@@ -164,6 +173,21 @@ class Learning:
         self.publish()
         self.aggregate({}, [self.config.edge], {})
         return True
+
+    def status_is_old(self, now: float) -> bool:
+        """Whether it is time to write the status anew."""
+        return not 0 <= now - self.status.written < REPORT_EVERY
+
+    def report(self, peers: dict[str, PeerStatus], now: float) -> None:
+        """Write the status."""
+        status, learner, progress = self.status, self.learner, self.progress
+        status.batches, status.records, status.aggregations = learner.revealed, learner.records, learner.aggregations
+        status.lesson, status.scores = progress.lesson, progress.scores
+        status.score = progress.total / progress.scores if progress.scores else 0.0
+        home = learner.method.home
+        status.home_share = 1.0 - float(home.share(learner.lead)) if home is not None else 0.0
+        status.peers, status.written = peers, now
+        write(status, self._status_file)
 
 
 def learned_so_far(folder: Path) -> int:

@@ -1,4 +1,4 @@
-"""A learner among others: gossip, pulls and aggregations of one edge, on the event loop of its learning process.
+"""A learner among others: pulls and aggregations of one edge, on the event loop of its learning process.
 
 Everything that touches the learner runs in one thread, one thing after the other; the event loop only talks. So a peer
 that asks for the model while this edge learns gets the last publication, never something in between.
@@ -6,68 +6,66 @@ that asks for the model while this edge learns gets the last publication, never 
 
 import asyncio
 import contextlib
-import datetime as dt
 import random
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from pathlib import Path
 from typing import Final, TypeVar, final
 
-from alphaedge.edge.certs import Identity, Pair, load_certificate
+from alphaedge.edge.certs import Identity
 from alphaedge.edge.config import EdgeConfig
-from alphaedge.edge.exchange import Pull, Request
-from alphaedge.edge.gossip import Digest, Directory, News
+from alphaedge.edge.directory import Directory
+from alphaedge.edge.exchange import Pull
 from alphaedge.edge.learning import NAP, Learning
-from alphaedge.edge.peers import Credentials, Forbidden, PeerClient, PeerError, PeerServer
-from alphaedge.edge.policy import Member, Policy
-from alphaedge.edge.records import About, Record, sign, verify
-from alphaedge.edge.wire import Refused, pack_request
-from alphaedge.errors import InvalidValue
+from alphaedge.edge.log import say, warn
+from alphaedge.edge.peer_client import PeerClient, PeerError
+from alphaedge.edge.peer_server import Forbidden, Handler
+from alphaedge.edge.policy import Member
+from alphaedge.edge.pulls import Asked
+from alphaedge.edge.records import About
+from alphaedge.edge.rules import PolicyFile
+from alphaedge.edge.status import PeerStatus
+from alphaedge.edge.trust import Trust
+from alphaedge.edge.wire import Refused
 
 T = TypeVar("T")
-ROUND: Final = 1.0  # seconds between two rounds of gossip
+LOOK: Final = 1.0  # seconds between two looks at files that may change
 PATIENCE: Final = 10.0  # seconds in which a new edge waits for a peer to start from
+GONE: Final = 410
 
 
 @final
 class Network:
-    """One edge's links to the others."""
+    """One edge's links to the others. address: where they reach it. policy: who may have whose model."""
 
-    def __init__(self, config: EdgeConfig, folder: Path, learning: Learning) -> None:
-        self.config, self.learning = config, learning
-        peers = config.peers
-        assert peers.certificate is not None
-        assert peers.key is not None
-        assert peers.authority is not None
-        certificate, key, authority = (folder / f for f in (peers.certificate, peers.key, peers.authority))
-        self._pair = Pair.load(certificate.read_bytes(), key.read_bytes())
-        self._authority = load_certificate(authority.read_bytes())
-        credentials = Credentials(str(certificate), str(key), str(authority), _now)
-        self._server, self.client = PeerServer(self, credentials), PeerClient(credentials, time.monotonic)
-        self.directory = Directory(config.edge, self._believed, peers.seeds)
-        self.refused: dict[str, int] = {}  # models, by peer
+    def __init__(
+        self,
+        config: EdgeConfig,
+        learning: Learning,
+        *,
+        address: str,
+        directory: Directory,
+        client: PeerClient,
+        policy: PolicyFile,
+        trust: Trust,
+    ) -> None:
+        self.config, self.learning, self.directory = config, learning, directory
+        self._address, self._client, self._policy, self._trust = address, client, policy, trust
         self._me = Member(config.edge, config.region)
-        self._policy_file = folder / config.policy if config.policy else None
-        self._policy, self._policy_stamp = Policy(), 0
-        self._address = peers.address or ""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="learner")
-        self._rng = random.Random()  # whom to gossip with; nothing that is learned depends on it
+        self._rng = random.Random()  # whom to start from; nothing that is learned later depends on it
+        self._foreign: dict[str, str] = {}  # edges of another schema
+        self.peers: dict[str, PeerStatus] = {}
 
-    def _believed(self, record: Record) -> About:
-        return verify(record, self._authority, _now())
+    def handlers(self) -> dict[str, Handler]:
+        """What other edges may ask for."""
+        return {"pull": self._asked_for_model}
 
     async def run(self, stop: asyncio.Event) -> None:
         """Talk and learn until told to stop."""
-        port = await self._server.start(self.config.peers.host, self.config.peers.port)
-        self._address = self.config.peers.address or f"{self.config.peers.host}:{port}"
-        sys.stdout.write(f"{self.config.edge} talks to its peers on https://{self._address}\n")
-        sys.stdout.flush()
-        self._read_policy()
-        self._speak()
-        gossiping = asyncio.create_task(self._gossip_for_ever())
+        await self._speak()
+        await self.directory.start()
+        looking = asyncio.create_task(self._look_for_ever())
         try:
             if self.learning.untaught:
                 await self._bootstrap(stop)
@@ -75,18 +73,18 @@ class Network:
                 if self.learning.due:
                     await self._aggregate()
                 elif not await self._learner(self.learning.step):
+                    self.report()
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(stop.wait(), NAP)
         finally:
-            gossiping.cancel()
-            await self.client.close()
-            await self._server.stop()
+            looking.cancel()
+            await self.directory.close()
             self._thread.shutdown(wait=True)
 
     async def _learner(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    def _speak(self, *, gone: bool = False) -> None:
+    async def _speak(self) -> None:
         """Tell the fleet how things stand here."""
         learner = self.learning.learner
         about = About(
@@ -97,123 +95,139 @@ class Network:
             version=time.time_ns() // 1_000_000,
             publication=learner.publication.number,
             shares=learner.topology,
-            gone=gone,
         )
-        self.directory.speak(sign(about, self._pair), time.time())
+        await self.directory.speak(self._trust.sign(about))
 
     def sources(self) -> dict[str, About]:
         """The edges that this one may fetch from now: there, of the same schema, and allowed."""
-        others = self.directory.alive(time.time())
+        others = {edge: about for edge, about in self.directory.alive().items() if edge != self.config.edge}
+        self._note_schemas(others)
         return {
             edge: about
             for edge, about in others.items()
-            if edge != self.config.edge
-            and about.schema == self.learning.schema
-            and self._policy.allows(Member(edge, about.region), self._me)
+            if about.schema == self.learning.schema and self._policy.rules.allows(Member(edge, about.region), self._me)
         }
+
+    def _note_schemas(self, others: Mapping[str, About]) -> None:
+        """Say when an edge can't be mixed with, and when it can again."""
+        for edge, about in others.items():
+            before, now = self._foreign.get(edge, self.learning.schema), about.schema
+            if now != before:
+                meets = now == self.learning.schema
+                event = "an edge has the same schema again" if meets else "an edge has another schema: no mixing"
+                say(event, peer=edge, theirs=now, ours=self.learning.schema)
+                self._foreign[edge] = now
 
     async def _bootstrap(self, stop: asyncio.Event) -> None:
         """Start from a peer's model, if one is heard of soon; the first edge of a fleet starts from nothing."""
-        if not self.config.peers.seeds:
+        if not self.config.peers.seeds and self.config.peers.nats is None:
             return
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end and not stop.is_set():
             taught = {edge: about for edge, about in self.sources().items() if about.publication > 0}
             for edge in self._rng.sample(sorted(taught), len(taught)):
-                pull = await self._pull(edge, taught[edge].address, self.learning.first_request)
+                pull = await self._pull(edge, taught[edge].address, lambda _: self.learning.pulls.ask_for_a_start())
                 if pull is not None:
                     await self._learner(lambda: self.learning.bootstrap(pull))  # noqa: B023
+                    say("started from a peer's model", peer=edge, publication=pull.number)
                     return
-            await asyncio.sleep(ROUND / 4)
+            await asyncio.sleep(LOOK / 4)
 
     async def _aggregate(self) -> None:
+        began = time.monotonic()
         await self._learner(self.learning.publish)
         sources = self.sources()
         learner = self.learning.learner
         if not learner.links.neighbours and sources:
             learner.join([*sources, self.config.edge])
-        self._speak()
+        await self._speak()
         ready = [j for j in learner.links.neighbours if j in sources and sources[j].publication > 0]
-        found = await asyncio.gather(
-            *(self._pull(j, sources[j].address, partial(self.learning.request, j)) for j in ready)
-        )
+        found = await asyncio.gather(*(self._pull_neighbour(j, sources[j].address) for j in ready))
         pulls = {j: pull for j, pull in zip(ready, found, strict=True) if pull is not None}
-        candidates, topology = [*sources, self.config.edge], self.directory.topology(time.time())
-        await self._learner(lambda: self.learning.aggregate(pulls, candidates, topology))
+        candidates, topology = [*sources, self.config.edge], {e: a.shares for e, a in self.directory.alive().items()}
+        shares = await self._learner(lambda: self.learning.aggregate(pulls, candidates, topology))
+        self.learning.status.aggregation_seconds += time.monotonic() - began
+        for peer, status in self.peers.items():
+            status.share = shares.get(peer, 0.0)
+        say("aggregated", number=learner.aggregations, shares={e: round(s, 4) for e, s in shares.items()})
+        self.report()
 
-    async def _pull(self, peer: str, address: str, wish: Callable[[], Request]) -> Pull | None:
+    async def _pull_neighbour(self, peer: str, address: str) -> Pull | None:
+        return await self._pull(peer, address, lambda anew: self.learning.pulls.ask(peer, anew=anew))
+
+    async def _pull(self, peer: str, address: str, ask: Callable[[bool], Asked]) -> Pull | None:
         """What is wished for of an edge's model, if it comes in time and can be believed."""
-        if self.client.resting(address):
+        if self._client.resting(address):
             return None
-        request = await self._learner(wish)
+        status = self.peers.setdefault(peer, PeerStatus())
         try:
-            data = await self.client.pull(address, peer, pack_request(request, self.learning.schema))
-            return await self._learner(lambda: self.learning.expected(request).check(data))
+            asked, data = await self._answered(peer, address, ask)
+            pull = await self._learner(lambda: self.learning.pulls.believe(peer, asked, data))
         except PeerError as error:
-            sys.stderr.write(f"no model from {peer}: {error}\n")
+            status.failures += 1
+            warn("no model from a peer", peer=peer, reason=error)
         except Refused as error:
-            self.refused[peer] = self.refused.get(peer, 0) + 1
-            sys.stderr.write(f"the model of {peer} is refused: {error}\n")
+            status.refused += 1
+            warn("a peer's model is refused", peer=peer, reason=error)
+        else:
+            status.pulls, status.held, status.pulled = status.pulls + 1, pull.number, time.time()
+            return pull
         return None
 
-    async def _gossip_for_ever(self) -> None:
+    async def _answered(self, peer: str, address: str, ask: Callable[[bool], Asked]) -> tuple[Asked, bytes]:
+        asked = await self._learner(lambda: ask(False))
+        try:
+            return asked, await self._client.ask(address, "pull", asked.data, edge=peer)
+        except PeerError as error:
+            if error.status != GONE:
+                raise
+        asked = await self._learner(lambda: ask(True))  # it has started anew, and knows of no list of keys
+        return asked, await self._client.ask(address, "pull", asked.data, edge=peer)
+
+    async def _asked_for_model(self, sender: Identity, request: bytes) -> bytes:
+        rule = self._policy.rules.refusal(self._me, Member(sender.edge, sender.region))
+        if rule is not None:
+            raise Forbidden(rule)
+        return await self._learner(lambda: self.learning.pulls.answer(sender.edge, request))
+
+    async def _look_for_ever(self) -> None:
+        """Take up new rules and renewed certificates, and part with neighbours that a rule forbids, at once."""
         while True:
-            self._read_policy()
+            self._policy.refresh()
+            if self._trust.refresh():
+                say("the certificate was renewed")
             await self._part_with_the_forbidden()
-            now = time.time()
-            self.directory.beat(now)
-            self.directory.forget(now)
-            for address in self.directory.next(self._rng, now):
-                if self.client.resting(address):
-                    continue
-                with contextlib.suppress(PeerError):
-                    news = await self.client.gossip(address, self.directory.digest())
-                    self.directory.merge(news, time.time())
-                    owed = self.directory.owed(news.digest)
-                    if owed:
-                        await self.client.news(address, News(owed, self.directory.digest()))
-            await asyncio.sleep(ROUND)
+            await asyncio.sleep(LOOK)
 
     async def _part_with_the_forbidden(self) -> None:
-        """Drop neighbours that a rule forbids, at once."""
-        regions = {edge: about.region for edge, about in self.directory.alive(time.time()).items()}
+        regions = {edge: about.region for edge, about in self.directory.alive().items()}
         forbidden = [
             j
             for j in self.learning.learner.links.neighbours
-            if j in regions and not self._policy.allows(Member(j, regions[j]), self._me)
+            if j in regions and not self._policy.rules.allows(Member(j, regions[j]), self._me)
         ]
         if forbidden:
             await self._learner(lambda: self.learning.part_with(forbidden))
-            self._speak()
+            for peer in forbidden:
+                say("a rule has closed a link", peer=peer)
+            await self._speak()
 
-    def _read_policy(self) -> None:
-        """Take up the policy file if it has changed; one that can't be read leaves the rules as they are."""
-        if self._policy_file is None:
+    def report(self) -> None:
+        """Write down how things stand, now and then."""
+        if not self.learning.status_is_old(time.time()):
             return
-        stamp = self._policy_file.stat().st_mtime_ns
-        if stamp == self._policy_stamp:
-            return
-        self._policy_stamp = stamp
-        try:
-            self._policy = Policy.parse(self._policy_file.read_text())
-        except InvalidValue as error:
-            sys.stderr.write(f"the policy stays as it was: {error}\n")
-
-    async def gossip(self, sender: Identity, digest: Digest) -> News:
-        """See ``peers.Answers``."""
-        return self.directory.answer(digest, time.time())
-
-    async def news(self, sender: Identity, news: News) -> None:
-        """See ``peers.Answers``."""
-        self.directory.merge(news, time.time())
-
-    async def pull(self, sender: Identity, request: bytes) -> bytes:
-        """See ``peers.Answers``."""
-        rule = self._policy.refusal(self._me, Member(sender.edge, sender.region))
-        if rule is not None:
-            raise Forbidden(rule)
-        return await self._learner(lambda: self.learning.answer(request))
-
-
-def _now() -> dt.datetime:
-    return dt.datetime.now(dt.UTC)
+        alive, neighbours = self.directory.alive(), self.learning.learner.links.neighbours
+        for edge, about in alive.items():
+            if edge != self.config.edge:
+                one = self.peers.setdefault(edge, PeerStatus())
+                one.region, one.publication, one.mixes = about.region, about.publication, edge in self._foreign
+                one.mixes = about.schema == self.learning.schema
+        for edge, one in self.peers.items():
+            one.alive, one.neighbour = edge in alive, edge in neighbours
+            if not one.neighbour:
+                one.share = 0.0
+            count = self.learning.pulls.bytes.get(edge)
+            if count is not None:
+                one.request_bytes, one.dense_bytes, one.row_bytes = count.request, count.dense, count.rows
+        self.learning.status.records_refused = sum(self.directory.refused().values())
+        self.learning.report(self.peers, time.time())

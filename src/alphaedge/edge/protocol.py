@@ -7,10 +7,11 @@ which they are named, and a header says where the JSON ends. https://github.com/
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Annotated, Any, Final, final
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from alphaedge.errors import InvalidValue
@@ -23,34 +24,82 @@ TYPES: Final[Mapping[str, str]] = {
     "INT32": "<i4", "INT64": "<i8", "FP16": "<f2", "FP32": "<f4", "FP64": "<f8",
 }  # fmt: skip
 MOST_DIMENSIONS: Final = 8
+MOST_VALUES: Final = 2**31 - 1  # of one tensor
+
+# What ``extra_json_schema`` says is for whoever reads the description of the API: it is checked further down, where the
+# refusal can name the input.
+Size = Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": MOST_VALUES})]
+Shape = Annotated[list[Size], Meta(extra_json_schema={"minItems": 1, "maxItems": MOST_DIMENSIONS})]
+DataSize = Annotated[int, Meta(extra_json_schema={"minimum": 0})]
 
 
-class _Parameters(msgspec.Struct, frozen=True):
-    """The parameters that mean something here; others are anybody's own and are let pass."""
+class InputParameters(msgspec.Struct, frozen=True):
+    """binary_data_size: bytes of this tensor behind the JSON. Others are anybody's own and are let pass."""
 
-    binary_data_size: int | None = None
+    binary_data_size: DataSize | None = None
+
+
+class OutputParameters(msgspec.Struct, frozen=True):
+    """binary_data: whether this output is wanted as bytes. Others are anybody's own and are let pass."""
+
     binary_data: bool | None = None
+
+
+class RequestParameters(msgspec.Struct, frozen=True):
+    """binary_data_output: whether all outputs are wanted as bytes. Others are anybody's own and are let pass."""
+
     binary_data_output: bool | None = None
 
 
-class _Input(msgspec.Struct, frozen=True):
+class RequestInput(msgspec.Struct, frozen=True):
+    """An input: its values as data, in row-major order and nested or not, or as bytes behind the JSON."""
+
     name: str
-    shape: list[int]
+    shape: Shape
     datatype: str
-    parameters: _Parameters = _Parameters()
+    parameters: InputParameters | None = None
     data: list[Any] | None = None
 
 
-class _Output(msgspec.Struct, frozen=True):
+class RequestOutput(msgspec.Struct, frozen=True):
+    """An output that is wanted."""
+
     name: str
-    parameters: _Parameters = _Parameters()
+    parameters: OutputParameters | None = None
 
 
-class _Request(msgspec.Struct, frozen=True):
-    inputs: list[_Input]
-    id: str = ""
-    parameters: _Parameters = _Parameters()
-    outputs: list[_Output] | None = None
+class InferenceRequest(msgspec.Struct, frozen=True):
+    """The JSON of an inference request. outputs: those that are wanted, all if it is not there."""
+
+    inputs: list[RequestInput]
+    id: str | None = None
+    parameters: RequestParameters | None = None
+    outputs: list[RequestOutput] | None = None
+
+
+class ResponseParameters(msgspec.Struct, frozen=True):
+    """binary_data_size: bytes of this tensor behind the JSON."""
+
+    binary_data_size: int
+
+
+class ResponseOutput(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An output: its values in row-major order as data, or as bytes behind the JSON."""
+
+    name: str
+    datatype: str
+    shape: list[int]
+    parameters: ResponseParameters | msgspec.UnsetType = msgspec.UNSET
+    data: list[Any] | msgspec.UnsetType = msgspec.UNSET
+
+
+class InferenceResponse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The JSON of an answer. id: that of the request, if it had one."""
+
+    model_name: str
+    model_version: str
+    outputs: list[ResponseOutput]
+    id: str | msgspec.UnsetType = msgspec.UNSET
 
 
 @final
@@ -64,7 +113,7 @@ class Call:
     binary: bool  # the form of outputs that are not named
 
 
-_decoder = msgspec.json.Decoder(_Request)
+_decoder = msgspec.json.Decoder(InferenceRequest)
 
 
 def parse(body: bytes, json_length: str | None = None) -> Call:
@@ -72,13 +121,13 @@ def parse(body: bytes, json_length: str | None = None) -> Call:
     end = len(body) if json_length is None else _length(json_length, len(body))
     try:
         request = _decoder.decode(body[:end])
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidValue("request", f"{len(body)} bytes", f"an inference request ({error})") from None
     inputs: dict[str, Array] = {}
     for one in request.inputs:
         if one.name in inputs:
             raise InvalidValue("inputs", one.name, "each input once")
-        size = one.parameters.binary_data_size
+        size = None if one.parameters is None else one.parameters.binary_data_size
         if size is not None:
             if not 0 <= size <= len(body) - end:
                 raise InvalidValue(
@@ -89,35 +138,36 @@ def parse(body: bytes, json_length: str | None = None) -> Call:
             inputs[one.name] = _from_json(one)
     if end != len(body):
         raise InvalidValue("request", f"{len(body) - end} bytes too many", "no bytes behind the last binary tensor")
-    binary = bool(request.parameters.binary_data_output)
+    binary = request.parameters is not None and bool(request.parameters.binary_data_output)
     outputs = None
     if request.outputs is not None:
-        outputs = {
-            o.name: binary if o.parameters.binary_data is None else o.parameters.binary_data for o in request.outputs
-        }
-    return Call(request.id, inputs, outputs, binary)
+        asked = {o.name: None if o.parameters is None else o.parameters.binary_data for o in request.outputs}
+        outputs = {name: binary if form is None else form for name, form in asked.items()}
+    return Call(request.id or "", inputs, outputs, binary)
 
 
 def _length(text: str, most: int) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > most:
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(MOST_VALUES)) or int(text) > most:
         raise InvalidValue(JSON_LENGTH, text, f"a whole number of at most {most}, the length of the body")
     return int(text)
 
 
-def _elements(one: _Input) -> int:
-    if not one.shape or len(one.shape) > MOST_DIMENSIONS or any(not 0 <= n < 2**31 for n in one.shape):
+def _elements(one: RequestInput) -> int:
+    if not one.shape or len(one.shape) > MOST_DIMENSIONS or any(n < 0 for n in one.shape):
         raise InvalidValue(f"inputs.{one.name}.shape", one.shape, f"1 to {MOST_DIMENSIONS} sizes of 0 or more")
+    if math.prod(n or 1 for n in one.shape) > MOST_VALUES:  # a 0 among them does not make the others small
+        raise InvalidValue(f"inputs.{one.name}.shape", one.shape, f"at most {MOST_VALUES} values")
     if one.datatype != "BYTES" and one.datatype not in TYPES:
         raise InvalidValue(f"inputs.{one.name}.datatype", one.datatype, "one of BYTES, " + ", ".join(TYPES))
     return math.prod(one.shape)
 
 
-def _from_json(one: _Input) -> Array:
+def _from_json(one: RequestInput) -> Array:
     count = _elements(one)
-    flat = _flat(one.data or [])
-    if len(flat) != count:
-        raise InvalidValue(f"inputs.{one.name}.data", f"{len(flat)} values", f"{count}, by its shape {one.shape}")
     field = f"inputs.{one.name}.data"
+    flat = _flat(field, one.data or [])
+    if len(flat) != count:
+        raise InvalidValue(field, f"{len(flat)} values", f"{count}, by its shape {one.shape}")
     if one.datatype == "BYTES":
         wrong = [v for v in flat if not isinstance(v, str)]
         if wrong:
@@ -136,25 +186,28 @@ def _from_json(one: _Input) -> Array:
         if wrong:
             raise InvalidValue(field, wrong[0], f"numbers from {low} to {high}, which {one.datatype} can hold")
     try:
-        return np.array(flat, dtype=kind).reshape(one.shape)
+        with np.errstate(over="ignore"):  # what becomes infinite is refused by whoever wants finite numbers
+            return np.array(flat, dtype=kind).reshape(one.shape)
     except OverflowError:
         raise InvalidValue(field, max(flat, key=abs), f"numbers that {one.datatype} can hold") from None
 
 
-def _flat(data: list[Any]) -> list[Any]:
-    """Values in row-major order, however deeply they are nested."""
-    while any(isinstance(v, list) for v in data):
+def _flat(field: str, data: list[Any]) -> list[Any]:
+    """Values in row-major order, however deeply they are nested, as far as a shape can say."""
+    for _ in range(MOST_DIMENSIONS):
+        if not any(isinstance(v, list) for v in data):
+            return data
         data = [w for v in data for w in (v if isinstance(v, list) else [v])]
-    return data
+    raise InvalidValue(field, "lists in lists in lists", f"at most {MOST_DIMENSIONS} deep")
 
 
-def _from_bytes(one: _Input, raw: bytes) -> Array:
+def _from_bytes(one: RequestInput, raw: bytes) -> Array:
     count, field = _elements(one), f"inputs.{one.name}.binary_data_size"
     if one.datatype != "BYTES":
         kind = np.dtype(TYPES[one.datatype])
         if len(raw) != count * kind.itemsize:
             raise InvalidValue(field, len(raw), f"{count * kind.itemsize}, by its shape {one.shape} and type")
-        if kind.kind == "b" and any(b > 1 for b in raw):
+        if kind.kind == "b" and (np.frombuffer(raw, np.uint8) > 1).any():
             raise InvalidValue(f"inputs.{one.name}", "a byte above 1", "0 or 1 for BOOL")
         return np.frombuffer(raw, dtype=kind).reshape(one.shape)
     parts: list[bytes] = []
@@ -173,26 +226,23 @@ def _from_bytes(one: _Input, raw: bytes) -> Array:
 def respond(model: str, version: str, call: Call, outputs: Mapping[str, Array]) -> tuple[bytes, dict[str, str]]:
     """The body and headers of an answer with the outputs that were asked for."""
     wanted = dict.fromkeys(outputs, call.binary) if call.outputs is None else call.outputs
-    listed, raw = [], b""
+    listed, raw = [], []
     for name, binary in wanted.items():
         if name not in outputs:
             raise InvalidValue("outputs", name, "one of " + ", ".join(outputs))
         array = outputs[name]
-        entry: dict[str, Any] = {"name": name, "datatype": _datatype(array), "shape": list(array.shape)}
+        kind, shape = _datatype(array), list(array.shape)
         if binary:
-            data = _to_bytes(array)
-            entry["parameters"] = {"binary_data_size": len(data)}
-            raw += data
+            raw.append(_to_bytes(array))
+            listed.append(ResponseOutput(name, kind, shape, parameters=ResponseParameters(len(raw[-1]))))
         else:
-            entry["data"] = [v.decode() for v in array.flat] if array.dtype == object else array.flatten().tolist()
-        listed.append(entry)
-    answer: dict[str, Any] = {"model_name": model, "model_version": version, "outputs": listed}
-    if call.id:
-        answer["id"] = call.id
+            values = [v.decode() for v in array.flat] if array.dtype == object else array.flatten().tolist()
+            listed.append(ResponseOutput(name, kind, shape, data=values))
+    answer = InferenceResponse(model, version, listed, call.id or msgspec.UNSET)
     text = msgspec.json.encode(answer)
     if not any(wanted.values()):
         return text, {"content-type": "application/json"}
-    return text + raw, {"content-type": "application/octet-stream", JSON_LENGTH: str(len(text))}
+    return b"".join([text, *raw]), {"content-type": "application/octet-stream", JSON_LENGTH: str(len(text))}
 
 
 def _datatype(array: Array) -> str:

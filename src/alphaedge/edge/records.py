@@ -63,16 +63,23 @@ def verify(record: Record, authority: x509.Certificate, now: dt.datetime) -> Abo
         if not isinstance(key, ec.EllipticCurvePublicKey):
             raise RecordError("a record is signed with a key that is not on an elliptic curve")
         key.verify(record.signature, record.about, SIGNED)
-        about = msgspec.msgpack.decode(record.about, type=About)
     except (CertificateError, ValueError) as error:
         raise RecordError(f"a record's certificate is refused: {error}") from None
     except InvalidSignature:
         raise RecordError(f"a record of {known.edge} is not signed by it") from None
-    except msgspec.MsgspecError as error:
-        raise RecordError(f"a record of {known.edge} can't be read ({error})") from None
+    about = read(record)
     if (about.edge, about.region) != (known.edge, known.region):
         claim = f"{about.edge} in {about.region}"
         raise RecordError(f"{known.edge} in {known.region} claims to be {claim}")
+    return about
+
+
+def read(record: Record) -> About:
+    """What the record says, whoever has written it."""
+    try:
+        about = msgspec.msgpack.decode(record.about, type=About)
+    except msgspec.MsgspecError as error:
+        raise RecordError(f"a record can't be read ({error})") from None
     wrong = [j for j, share in about.shares.items() if not 0 <= share <= 1]
     if wrong or sum(about.shares.values()) > 1 + 1e-6 or about.version < 0 or about.publication < 0:
         raise RecordError(f"a record of {about.edge} has numbers that can't be ({about.shares})")

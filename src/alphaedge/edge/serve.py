@@ -7,13 +7,15 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import Final, final
 
 import torch
 import uvicorn
 
+from alphaedge.edge import log
 from alphaedge.edge.clock import steady
 from alphaedge.edge.config import load
 from alphaedge.edge.journal import Journal
@@ -24,10 +26,11 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds before a learner that has died i
 GRACE: Final = 20.0  # seconds that a learner has to end by itself
 
 
-def run(path: Path) -> None:
+def run(path: Path, *, style: log.Style, insecure: bool) -> None:
     """Serve until SIGTERM or SIGINT."""
     torch.set_num_threads(1)
     config = load(path)
+    log.setup(config.edge, "server", style)
     token = (path.parent / config.serve.token).read_bytes().strip() if config.serve.token else None
     service = Service(config, path.parent, journal_clock)
     server = Server(service, version("alphaedge"), token)
@@ -35,11 +38,28 @@ def run(path: Path) -> None:
         server.app,
         host=config.serve.host,
         port=config.serve.port,
-        log_level="warning",
+        ssl_certfile=path.parent / config.serve.certificate if config.serve.certificate else None,
+        ssl_keyfile=path.parent / config.serve.key if config.serve.key else None,
+        log_config=None,  # what it has to say goes where everything goes
         access_log=False,
         server_header=False,
     )
-    asyncio.run(_serve(_Told(settings, config.edge), path))
+    asyncio.run(_serve(_Told(settings, config.edge), Command(path, style, insecure)))
+
+
+@final
+@dataclass(frozen=True)
+class Command:
+    """How the learner of an edge is started."""
+
+    path: Path
+    style: log.Style
+    insecure: bool
+
+    def words(self) -> list[str]:
+        """The command line."""
+        trust = "insecure" if self.insecure else "secure"
+        return [sys.executable, "-m", "alphaedge.edge.learn", str(self.path), self.style, trust]
 
 
 def journal_clock(journal: Journal) -> Callable[[], float]:
@@ -69,12 +89,13 @@ class _Told(uvicorn.Server):
         for server in self.servers:
             for listening in server.sockets:
                 host, port = listening.getsockname()[:2]
-                sys.stdout.write(f"{self._edge} serves on http://{host}:{port}\n")
+                scheme = "https" if self.config.is_ssl else "http"
+                sys.stdout.write(f"{self._edge} serves on {scheme}://{host}:{port}\n")
         sys.stdout.flush()
 
 
-async def _serve(server: uvicorn.Server, path: Path) -> None:
-    learning = asyncio.create_task(_keep_learning(path))
+async def _serve(server: uvicorn.Server, command: Command) -> None:
+    learning = asyncio.create_task(keep_learning(command))
     try:
         await server.serve()
     finally:
@@ -83,12 +104,12 @@ async def _serve(server: uvicorn.Server, path: Path) -> None:
             await learning
 
 
-async def _keep_learning(path: Path) -> None:
+async def keep_learning(command: Command) -> None:
     """Run the learner, and run it again whenever it dies: its checkpoint and the journal give its state again."""
     wait = FIRST_WAIT
     while True:
         began = time.monotonic()
-        process = await asyncio.create_subprocess_exec(sys.executable, "-m", "alphaedge.edge.learn", str(path))
+        process = await asyncio.create_subprocess_exec(*command.words())
         try:
             code = await process.wait()
         except asyncio.CancelledError:
@@ -99,5 +120,5 @@ async def _keep_learning(path: Path) -> None:
                 process.kill()
             raise
         wait = FIRST_WAIT if time.monotonic() - began > LONGEST_WAIT else min(2 * wait, LONGEST_WAIT)
-        sys.stderr.write(f"the learner ended with code {code}; it starts again in {wait:.1f} s\n")
+        log.warn("the learner has ended and will start again", code=code, seconds=wait)
         await asyncio.sleep(wait)

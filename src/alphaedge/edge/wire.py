@@ -3,6 +3,8 @@
 Never pickle: tensors are safetensors, the rest is msgspec. What comes from another edge is refused, with a reason, if
 it is of another schema, has other shapes or types, is not finite, is larger than is plausible, is older than what is
 held, or has rows that nobody asked for.
+
+Which keys a request or an answer is about is said in terms of a list that both ends keep (``keylists``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,22 +19,27 @@ from safetensors.torch import save as encode
 from torch import Tensor
 
 from alphaedge.edge.exchange import Pull, Request
+from alphaedge.edge.keylists import KeyList, KeysError, pack_keys, pack_places, unpack_keys, unpack_places
 from alphaedge.errors import AlphaEdgeError
 
 # How many times as large as the own parameters a peer's may be, by their root mean square, before nobody believes it.
 LARGEST: Final = 100.0
-MOST_KEYS: Final = 50_000_000
 
 
 class Refused(AlphaEdgeError):
     """What a peer sent is not taken; says why."""
 
 
+class Forgotten(AlphaEdgeError):
+    """A request builds on a list of keys that is not known here any more."""
+
+
 class _Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, array_like=True):
     schema: str
     holds: int
-    keys: list[bytes]  # int64, little-endian
-    fresh: list[bytes]
+    base: bytes  # the name of the list that this builds on; empty for none
+    old: list[bytes]  # keys that are not on it, by table
+    fresh: list[bytes]  # keys whose rows are wanted whatever their age
 
 
 class _About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,38 +48,51 @@ class _About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     records: int
 
 
-def pack_request(request: Request, schema: str) -> bytes:
-    """A request as bytes."""
-    keys, fresh = ([t.numpy().astype("<i8").tobytes() for t in parts] for parts in (request.keys, request.fresh))
-    return msgspec.msgpack.encode(_Ask(schema=schema, holds=request.holds, keys=keys, fresh=fresh))
+def pack_request(request: Request, schema: str, base: KeyList | None) -> tuple[bytes, KeyList]:
+    """A request as bytes, on top of a list that the other end should know; and the list that it makes."""
+    known = sum(map(len, request.keys))
+    if base is None or sum(map(len, base.keys)) > 2 * known:  # more of it is gone than left: begin anew
+        base = KeyList.empty(len(request.keys))
+    fresh = [pack_keys(keys) for keys in request.fresh]
+    old = [
+        pack_keys(keys[~torch.isin(keys, said) & ~torch.isin(keys, new)])
+        for keys, said, new in zip(request.keys, base.keys, request.fresh, strict=True)
+    ]
+    ask = _Ask(schema=schema, holds=request.holds, base=base.name, old=old, fresh=fresh)
+    return msgspec.msgpack.encode(ask), base.extended([old, fresh])
 
 
-def unpack_request(data: bytes, schema: str, tables: int) -> Request:
-    """A request from bytes that anybody may have sent."""
+def unpack_request(data: bytes, schema: str, tables: int, lists: Sequence[KeyList]) -> tuple[Request, KeyList]:
+    """A request from bytes that anybody may have sent, and the list of keys that it makes.
+
+    lists: those that whoever asks may build on.
+    """
     try:
         ask = msgspec.msgpack.decode(data, type=_Ask)
     except msgspec.MsgspecError as error:
         raise Refused(f"the request can't be read ({error})") from None
     if ask.schema != schema:
         raise Refused(f"it has schema {ask.schema}, and this edge {schema}: they do not mix")
-    if len(ask.keys) != tables or len(ask.fresh) != tables:
-        raise Refused(f"it asks for {len(ask.keys)} id tables, and there are {tables}")
-    return Request(ask.holds, tuple(map(_keys, ask.keys)), tuple(map(_keys, ask.fresh)))
+    if len(ask.old) != tables or len(ask.fresh) != tables:
+        raise Refused(f"it asks for {len(ask.old)} id tables, and there are {tables}")
+    base = {one.name: one for one in (KeyList.empty(tables), *lists)}.get(ask.base)
+    if base is None:
+        raise Forgotten("the list of keys is not known here any more: say them all")
+    try:
+        made = base.extended([ask.old, ask.fresh])
+        fresh = tuple(unpack_keys(packed) for packed in ask.fresh)
+    except KeysError as error:
+        raise Refused(str(error)) from None
+    return Request(ask.holds, made.keys, fresh), made
 
 
-def _keys(raw: bytes) -> Tensor:
-    if len(raw) % 8 or len(raw) > 8 * MOST_KEYS:
-        raise Refused(f"{len(raw)} bytes are no list of keys")
-    return torch.frombuffer(bytearray(raw), dtype=torch.int64) if raw else torch.empty(0, dtype=torch.int64)
-
-
-def pack_pull(pull: Pull, schema: str, *, half: bool = False) -> bytes:
+def pack_pull(pull: Pull, listed: KeyList, schema: str, *, half: bool = False) -> bytes:
     """An answer as bytes; ``half``: parameters as bfloat16, half the size and three digits."""
     tensors = {"dense": pull.dense, **{f"buffer.{name}": b for name, b in pull.statistics.items()}}
     tensors |= {f"rows.{t}": rows for t, rows in enumerate(pull.rows)}
     if half:
         tensors = {n: x.bfloat16() if x.is_floating_point() else x for n, x in tensors.items()}
-    tensors |= {f"keys.{t}": keys for t, keys in enumerate(pull.keys)}
+    tensors |= {f"places.{t}": pack_places(listed.keys[t], keys) for t, keys in enumerate(pull.keys)}
     about = _About(schema=schema, number=pull.number, records=pull.records)
     made = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
     return encode(made, {"alphaedge": msgspec.json.encode(about).decode()})
@@ -87,26 +107,25 @@ class Expected:
     dense: Tensor
     statistics: Mapping[str, Tensor]
     rows: Sequence[Tensor]  # of each id table, those that the edge has
-    request: Request
+    holds: int  # the publication that is held already
+    listed: KeyList  # the keys that were asked for
 
     def check(self, data: bytes) -> Pull:
         """The answer, if it is to be believed."""
         about, tensors = _read(data)
         if about.schema != self.schema:
             raise Refused(f"it is of schema {about.schema}, and this edge has {self.schema}")
-        if about.number < max(1, self.request.holds) or about.records < 0:
-            raise Refused(
-                f"publication {about.number} after {about.records} records; {self.request.holds} is held already"
-            )
+        if about.number < max(1, self.holds) or about.records < 0:
+            raise Refused(f"publication {about.number} after {about.records} records; {self.holds} is held already")
         tables = range(len(self.rows))
         names = {"dense", *(f"buffer.{n}" for n in self.statistics)}
-        names |= {f"{what}.{t}" for t in tables for what in ("keys", "rows")}
+        names |= {f"{what}.{t}" for t in tables for what in ("places", "rows")}
         if set(tensors) != names:
             raise Refused(f"it has {', '.join(sorted(set(tensors) ^ names))} too many or too few")
         shapes = {"dense": self.dense.shape, **{f"buffer.{n}": b.shape for n, b in self.statistics.items()}}
+        keys = [self._keys(t, tensors[f"places.{t}"]) for t in tables]
         for t in tables:
-            shapes[f"rows.{t}"] = torch.Size([len(tensors[f"keys.{t}"]), self.rows[t].shape[1]])
-            self._check_keys(t, tensors[f"keys.{t}"])
+            shapes[f"rows.{t}"] = torch.Size([len(keys[t]), self.rows[t].shape[1]])
         own = {"dense": size(self.dense), **{f"rows.{t}": max(size(self.rows[t]), size(self.dense)) for t in tables}}
         for name, shape in shapes.items():
             _check_numbers(name, tensors[name], shape, own.get(name))
@@ -116,15 +135,16 @@ class Expected:
             about.records,
             tensors["dense"].to(kind),
             {n: tensors[f"buffer.{n}"].to(b.dtype) for n, b in self.statistics.items()},
-            tuple(tensors[f"keys.{t}"] for t in tables),
+            tuple(keys),
             tuple(tensors[f"rows.{t}"].to(kind) for t in tables),
+            sum(tensors[f"rows.{t}"].nbytes for t in tables),
         )
 
-    def _check_keys(self, table: int, keys: Tensor) -> None:
-        if keys.dtype != torch.int64 or keys.dim() != 1 or len(set(keys.tolist())) < len(keys):
-            raise Refused(f"keys.{table} is no list of different keys")
-        if not bool(torch.isin(keys, self.request.keys[table]).all()):
-            raise Refused(f"keys.{table} has keys that were not asked for")
+    def _keys(self, table: int, places: Tensor) -> Tensor:
+        try:
+            return unpack_places(self.listed.keys[table], places)
+        except KeysError as error:
+            raise Refused(f"places.{table}: {error}") from None
 
 
 def _read(data: bytes) -> tuple[_About, dict[str, Tensor]]:

@@ -1,0 +1,67 @@
+"""How a learner is doing, for whoever asks the server beside it: a small file that is written anew now and then."""
+
+import os
+from pathlib import Path
+from typing import final
+
+import msgspec
+
+
+@final
+class PeerStatus(msgspec.Struct, kw_only=True):
+    """Another edge, as this one sees it."""
+
+    region: str = ""
+    alive: bool = False
+    mixes: bool = True  # it has the same schema
+    neighbour: bool = False
+    share: float = 0.0  # of the last mix
+    publication: int = 0  # the newest that is heard of
+    held: int = 0  # the one that was mixed in last
+    pulled: float = 0.0  # when that was, in seconds since 1970
+    pulls: int = 0
+    failures: int = 0
+    refused: int = 0  # models that were not believed
+    request_bytes: int = 0
+    dense_bytes: int = 0
+    row_bytes: int = 0
+
+
+@final
+class Status(msgspec.Struct, kw_only=True):
+    """A learner's numbers; times in seconds since 1970."""
+
+    edge: str
+    region: str
+    schema: str
+    started: float
+    written: float = 0.0
+    batches: int = 0
+    records: int = 0
+    aggregations: int = 0
+    lesson: int = 0  # number of the last feedback that was learned
+    scores: int = 0  # batches that have a score
+    score: float = 0.0  # their mean, of what was predicted before anything was learned from it
+    own_share: float = 1.0
+    home_share: float = 0.0  # how much the model that never mixes has to say
+    handed_over: int = 0
+    hand_over_seconds: float = 0.0
+    aggregation_seconds: float = 0.0
+    adopted: int = 0  # rows taken from peers at first sight
+    records_refused: int = 0
+    peers: dict[str, PeerStatus] = {}
+
+
+def write(status: Status, path: Path) -> None:
+    """Replace the file; nobody ever sees half of it."""
+    fresh = path.with_suffix(".part")
+    fresh.write_bytes(msgspec.json.encode(status))
+    os.replace(fresh, path)
+
+
+def read(path: Path) -> Status | None:
+    """The last status, if there is one."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Status)
+    except (OSError, msgspec.MsgspecError):
+        return None

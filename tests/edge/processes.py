@@ -1,0 +1,199 @@
+"""Real edges in processes of their own, for tests: started, asked, told, killed and started again."""
+
+import contextlib
+import datetime as dt
+import json
+import random
+import shutil
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from alphaedge.edge.authority import Folder
+from alphaedge.edge.config import load
+from alphaedge.edge.learner import Learner
+from alphaedge.edge.learning import Learning, learned_so_far
+
+BATCH, EVERY = 10, 4
+CONFIG: dict[str, Any] = {
+    "edge": "berlin",
+    "region": "DE",
+    "secret": "secret",
+    "model": {
+        "name": "shop",
+        "builtin": "deepfm",
+        "batch_size": BATCH,
+        "rate": 0.01,
+        "fields": [
+            {"name": "user", "kind": "id", "size": 500},
+            {"name": "item", "kind": "id", "size": 500},
+            {"name": "x", "kind": "number", "size": 2},
+        ],
+    },
+    "method": {"aggregate_every": EVERY, "gather": 2},
+    "serve": {"port": 0},
+}
+
+
+class Edge:
+    """An edge that is started, asked, told, killed and started again."""
+
+    def __init__(self, folder: Path, **changes: Any) -> None:
+        self.folder, self.path = folder, folder / "edge.toml"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "secret").write_text("a secret of the fleet")
+        self.path.write_text(tomli_w.dumps(CONFIG | changes))
+        self.has_peers = "certificate" in changes.get("peers", {})
+        self.process: subprocess.Popen[str] | None = None
+        self.url = self.address = ""
+
+    def start(self) -> None:
+        self.url = self.address = ""
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "alphaedge", "edge", "serve", "--config", str(self.path)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        while not self.url or (self.has_peers and not self.address):
+            line = self.process.stdout.readline()
+            assert line, "the edge has ended"
+            if "serves on" in line:
+                self.url = line.split()[-1]
+            if "talks to its peers on" in line:
+                self.address = line.split()[-1].removeprefix("https://")
+        wait_for(self.ready, "the edge to be ready")
+
+    def ready(self) -> bool:
+        try:
+            return bool(self.get("/v2/health/ready")["ready"])
+        except (urllib.error.URLError, ConnectionError):
+            return False
+
+    def get(self, path: str) -> dict[str, Any]:
+        with urllib.request.urlopen(self.url + path, timeout=10) as answer:
+            return dict(json.load(answer))
+
+    def post(self, path: str, body: bytes | dict[str, Any], **headers: str) -> dict[str, Any]:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, headers)
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return dict(json.load(answer))
+        except urllib.error.HTTPError as error:
+            return {"status": error.code, **json.load(error)}
+
+    def predict(self, users: list[str], items: list[int], x: list[list[float]]) -> tuple[list[float], list[int]]:
+        inputs = [
+            {"name": "user", "shape": [len(users)], "datatype": "BYTES", "data": users},
+            {"name": "item", "shape": [len(items)], "datatype": "INT64", "data": items},
+            {"name": "x", "shape": [len(x), 2], "datatype": "FP32", "data": x},
+        ]
+        answer = self.post("/v2/models/shop/infer", {"inputs": inputs})
+        found = {o["name"]: o["data"] for o in answer["outputs"]}
+        return found["prediction"], found["prediction_id"]
+
+    def learners(self) -> list[int]:
+        """Processes that the edge has started."""
+        assert self.process is not None
+        return [int(p) for p in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()]
+
+    def kill(self) -> None:
+        """kill -9 of the server; its learner ends when it notices."""
+        assert self.process is not None
+        learners = self.learners()
+        self.process.kill()
+        self.process.wait()
+        for learner in learners:
+            wait_for(lambda learner=learner: not Path(f"/proc/{learner}").exists(), "the learner to end")  # type: ignore[misc]
+
+    def end(self) -> None:
+        """Kill it if it still runs: for the end of a test, however that came."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def stop(self) -> int:
+        assert self.process is not None
+        self.process.terminate()
+        return self.process.wait(timeout=30)
+
+
+def wait_for(condition: Any, what: str, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"waited in vain for {what}"
+        time.sleep(0.02)
+
+
+def events(count: int, seed: int = 0) -> list[tuple[str, int, list[float], float]]:
+    """Users who like even items."""
+    rng = random.Random(seed)
+    found = []
+    for _ in range(count):
+        item = rng.randrange(20)
+        liked = rng.random() < (0.9 if item % 2 == 0 else 0.1)
+        found.append((f"u{rng.randrange(30)}", item, [rng.gauss(0, 1), rng.gauss(0, 1)], float(liked)))
+    return found
+
+
+def send(edge: Edge, some: list[tuple[str, int, list[float], float]]) -> list[tuple[int, float]]:
+    _, ids = edge.predict([e[0] for e in some], [e[1] for e in some], [e[2] for e in some])
+    return list(zip(ids, [e[3] for e in some], strict=True))
+
+
+def tell(edge: Edge, told: list[tuple[int, float]]) -> dict[str, Any]:
+    return edge.post("/v2/models/shop/feedback", {"ids": [i for i, _ in told], "labels": [y for _, y in told]})
+
+
+@contextlib.contextmanager
+def fleet_of(tmp_path: Path, names_and_regions: Sequence[tuple[str, str]], **changes: Any) -> Iterator[list[Edge]]:
+    """Running edges of one fleet, each in its region and folder, with a common policy that may be rewritten.
+
+    The first is the seed of the others. changes: to the configuration of each; those to ``peers`` are added to it.
+    """
+    authority = Folder(tmp_path / "certs")
+    now = dt.datetime.now(dt.UTC)
+    authority.init("shops", now=now, days=100)
+    (tmp_path / "policy").write_text("")
+    made: list[Edge] = []
+    try:
+        for edge, region in names_and_regions:
+            authority.issue(edge, region, ["127.0.0.1"], now=now, days=50)
+            peers = {
+                "port": 0,
+                "seeds": [made[0].address] if made else [],
+                "certificate": f"../certs/{edge}.pem",
+                "key": f"../certs/{edge}.key",
+                "authority": "../certs/ca.pem",
+            } | changes.get("peers", {})
+            own = {"policy": "../policy"} | changes | {"edge": edge, "region": region, "peers": peers}
+            made.append(Edge(tmp_path / edge, **own))
+            made[-1].start()
+        yield made
+    finally:
+        for one in made:
+            one.end()
+
+
+def restored(edge: Edge) -> Learner:
+    """The learner as its newest checkpoint has it."""
+    again = edge.folder.with_name(edge.folder.name + "-copy")
+    shutil.rmtree(again, ignore_errors=True)
+    shutil.copytree(edge.folder, again, ignore=shutil.ignore_patterns("parameters*"))
+    return Learning(load(again / "edge.toml"), again).learner
+
+
+def teach(edge: Edge, periods: int, seed: int) -> None:
+    """Whole periods of outcomes, learned to the end."""
+    before = learned_so_far(edge.folder / "data")
+    count = periods * BATCH * EVERY
+    assert tell(edge, send(edge, events(count, seed)))["accepted"] == count
+    wait_for(lambda: learned_so_far(edge.folder / "data") == before + count, f"{edge.folder.name} to have learned")

@@ -14,6 +14,8 @@ PUBLIC = {
     "Learned", "ByRecords", "Uniform", "Alone",
     "Greedy", "Random", "Everybody", "Fixed", "Nobody",
     "Home",
+    # a live edge in one's own process
+    "Edge",
     # errors
     "AlphaEdgeError", "InvalidValue", "ModelError",
 }  # fmt: skip

@@ -6,6 +6,8 @@
 ['alphaedge', 'noagg']
 """
 
+from typing import TYPE_CHECKING, Any
+
 from alphaedge.core.aggregation import Alone, ByRecords, Learned, Uniform
 from alphaedge.core.fields import Field
 from alphaedge.core.home import Home
@@ -22,6 +24,9 @@ from alphaedge.simulation.config import Settings
 from alphaedge.simulation.results import Results
 from alphaedge.simulation.simulate import simulate
 
+if TYPE_CHECKING:
+    from alphaedge.edge.embedded import Edge
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -34,6 +39,7 @@ __all__ = [
     "ByRecords",
     "Conditions",
     "Dataset",
+    "Edge",
     "Everybody",
     "FedWeight",
     "Field",
@@ -62,3 +68,12 @@ __all__ = [
     "simulate",
     "synthetic",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """``Edge`` needs what the extra "serve" installs, so it is looked for only when somebody wants it."""
+    if name == "Edge":
+        from alphaedge.edge.embedded import Edge
+
+        return Edge
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,6 +1,7 @@
 """The configuration of a live edge: who it is, what it learns, where it listens, whom it trusts."""
 
 import importlib
+import re
 from pathlib import Path
 from typing import Final, Literal
 
@@ -156,6 +157,11 @@ class NatsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         check_number("peers.nats.down_after", self.down_after, low=1)
         if not self.servers:
             raise InvalidValue("peers.nats.servers", [], "at least one, such as tls://nats.example.com:4222")
+        for server in self.servers:
+            if not re.fullmatch(r"(nats|tls)://[^/@\s]+", server):
+                raise InvalidValue("peers.nats.servers", server, "tls://host:port (or nats://, with --insecure)")
+        if not re.fullmatch(r"[A-Za-z0-9_-]+", self.bucket):
+            raise InvalidValue("peers.nats.bucket", self.bucket, "letters, digits, dashes and underscores")
 
 
 class PeersConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

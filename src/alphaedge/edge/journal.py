@@ -51,6 +51,7 @@ class Outcome(NamedTuple):
     prediction: int
     accepted: bool
     reason: str  # why not
+    waited: float = 0.0  # seconds since the prediction, if accepted
 
 
 class Lesson(NamedTuple):
@@ -96,7 +97,7 @@ class Journal:
     def predict(self, features: Sequence[bytes], outputs: Sequence[float], now: float) -> list[int]:
         """Note predictions; their ids. They are on disk when this returns."""
         with _Transaction(self):
-            start = self._one("select coalesce(max(seq), 0) from sqlite_sequence where name = 'prediction'")
+            start = self.last_prediction()
             rows = [
                 (start + 1 + i, now, self.layout, f, y) for i, (f, y) in enumerate(zip(features, outputs, strict=True))
             ]
@@ -108,19 +109,20 @@ class Journal:
         found = []
         with _Transaction(self):
             for prediction, label in outcomes:
-                reason = self._refusal(prediction)
+                predicted, reason = self._look(prediction)
                 if not reason:
                     self._db.execute("insert into feedback values (null, ?, ?, ?)", (prediction, label, now))
-                found.append(Outcome(prediction, not reason, reason))
+                found.append(Outcome(prediction, not reason, reason, 0.0 if reason else now - predicted))
         return found
 
-    def _refusal(self, prediction: int) -> str:
+    def _look(self, prediction: int) -> tuple[float, str]:
+        """When a prediction was made, and why an outcome of it is not accepted, if so."""
         if self._db.execute("select 1 from feedback where prediction = ?", (prediction,)).fetchone():
-            return "known"
-        if self._db.execute("select 1 from prediction where id = ?", (prediction,)).fetchone():
-            return ""
-        newest = self._one("select coalesce(max(seq), 0) from sqlite_sequence where name = 'prediction'")
-        return "expired" if 0 < prediction <= newest else "unknown"
+            return 0.0, "known"
+        found = self._db.execute("select time from prediction where id = ?", (prediction,)).fetchone()
+        if found:
+            return found[0], ""
+        return 0.0, "expired" if 0 < prediction <= self.last_prediction() else "unknown"
 
     def expire(self, before: float, *, negative: bool, now: float, most: int = 10_000) -> int:
         """End the wait for predictions made before a moment: forget them, or take their silence for a no."""
@@ -145,6 +147,18 @@ class Journal:
             return [Lesson(*row) for row in self._db.execute(text, (after, self.layout, most))]
         except sqlite3.DatabaseError as error:
             raise JournalError(f"{self.path}: the journal can't be read ({error})") from error
+
+    def asked(self, after: int, most: int) -> list[tuple[int, bytes]]:
+        """Ids and features of predictions with ids above ``after``, in order; of this layout alone."""
+        text = "select id, features from prediction where id > ? and layout = ? order by id limit ?"
+        try:
+            return list(self._db.execute(text, (after, self.layout, most)))
+        except sqlite3.DatabaseError as error:
+            raise JournalError(f"{self.path}: the journal can't be read ({error})") from error
+
+    def last_prediction(self) -> int:
+        """The id of the latest prediction; 0 if there was none."""
+        return self._one("select coalesce(max(seq), 0) from sqlite_sequence where name = 'prediction'")
 
     def forget(self, learned: int, before: float) -> int:
         """Drop lessons up to number ``learned`` whose predictions are older than a moment.

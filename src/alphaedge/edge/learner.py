@@ -94,6 +94,15 @@ class Learner:
         self.links.drop(peer)
         self.held.pop(peer, None)
 
+    def adopt(self, table: int, keys: Tensor, rows: Tensor) -> int:
+        """Give new ids rows that start from what peers know of them (cold start); how many were new."""
+        new = self.tables[table].rows(keys) < 0
+        new[new.cumsum(0) > self.tables[table].numbering.capacity // 2] = False  # never for the price of all others
+        if new.any():
+            self._admit(table, keys[new])
+            self.tables[table].adopt(keys[new], rows[new])
+        return int(new.sum())
+
     def predict(self, inputs: Inputs) -> Tensor:
         """Outputs [B] of the mixed model and its twin, by the share that the judge gives each."""
         mixed = self._outputs(self.fleet, inputs)
@@ -228,14 +237,16 @@ class Learner:
     def _batch(self, examples: Examples) -> Batch:
         """A batch as the core sees it; ids that are new get rows."""
         inputs, keys = named(self.model, examples.inputs)
-        rows = []
-        for t, (table, wanted) in enumerate(zip(self.tables, keys, strict=True)):
-            row, admitted = table.admit(wanted, self.aggregations)
-            given_up = torch.tensor([a.row for a in admitted if a.before is not None], dtype=torch.long)
-            for held in self.held.values():
-                held.drop(t, given_up)
-            rows.append(row)
-        return Batch(tuple(inputs), tuple(rows), examples.labels.to(self.model.dtype).unsqueeze(0))
+        rows = tuple(self._admit(t, wanted) for t, wanted in enumerate(keys))
+        return Batch(tuple(inputs), rows, examples.labels.to(self.model.dtype).unsqueeze(0))
+
+    def _admit(self, table: int, keys: Tensor) -> Tensor:
+        """The rows of keys; new ones get theirs, in place of the longest unused if need be."""
+        row, admitted = self.tables[table].admit(keys, self.aggregations)
+        given_up = torch.tensor([a.row for a in admitted if a.before is not None], dtype=torch.long)
+        for held in self.held.values():
+            held.drop(table, given_up)
+        return row
 
     def _outputs(self, fleet: Fleet, inputs: Inputs) -> Tensor:
         """Outputs [1, B] of a model; ids without a row predict from where a row of theirs would start."""

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Final, final
 
 import torch
+from torch import Tensor
 
 from alphaedge.core.gradients import Gradients, OneAtATime
 from alphaedge.core.model import Model
+from alphaedge.edge.adoption import AdoptionLog, Strangers, blend
 from alphaedge.edge.checkpoint import Checkpoints, schema_of
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.exchange import Held, Pull
@@ -23,6 +25,7 @@ from alphaedge.edge.features import Features
 from alphaedge.edge.journal import Journal
 from alphaedge.edge.learner import Examples, Learner
 from alphaedge.edge.log import say, warn
+from alphaedge.edge.lookup import NOBODY, named
 from alphaedge.edge.parameters import Writer
 from alphaedge.edge.predictor import hand_over
 from alphaedge.edge.pulls import Pulls
@@ -30,6 +33,7 @@ from alphaedge.edge.status import PeerStatus, Status, write
 from alphaedge.metrics import SCORES
 
 NAP: Final = 0.02  # seconds between two looks at the journal, when there is nothing to learn
+LOOKED_AT: Final = 2000  # predictions at once, in search of new ids
 REPORT_EVERY: Final = 0.5  # seconds between two statuses
 
 
@@ -83,6 +87,10 @@ class Learning:
         for reason in wrong:
             warn("a checkpoint is refused", reason=reason)
         self.status = Status(edge=config.edge, region=config.region, schema=self.schema, started=clock())
+        self._adoptions = AdoptionLog(data / "adopted.db")
+        self._looked = self._journal.last_prediction()
+        self._strangers = Strangers()
+        self._adopt_again()
         while self._step():  # what the journal has since the checkpoint, before anybody predicts from it
             pass
         self.pulls = Pulls(self.learner, self.schema, half=config.peers.half)
@@ -125,6 +133,7 @@ class Learning:
             self.progress.scores += 1
             self.progress.total += score
         self.progress.lesson = lessons[-1].number
+        self._adopt_again()
         return True
 
     def publish(self) -> None:
@@ -141,6 +150,38 @@ class Learning:
         self.learner.bootstrap(pull)
         self._checkpoints.save(self.learner, self.schema, self.progress)
         self._hand_over()
+
+    def strangers(self, now: float) -> list[Tensor]:
+        """Keys to ask peers for: of ids that predictions were asked for lately, and that have no row here."""
+        asked = self._journal.asked(self._looked, LOOKED_AT)
+        if not asked:
+            return []
+        self._looked = asked[-1][0]
+        model = self.learner.model
+        inputs = self._features.tensors(self._features.unpack([features for _, features in asked]), model.fields)
+        _, keys = named(model, inputs)
+        unknown = [
+            [k for k in wanted.flatten().tolist() if k != NOBODY and k not in table.numbering]
+            for table, wanted in zip(self.learner.tables, keys, strict=True)
+        ]
+        picked = self._strangers.pick(unknown, now)
+        return picked if any(map(len, picked)) else []
+
+    def adopt(self, pulls: Mapping[str, Pull]) -> None:
+        """Give new ids rows from what peers have of them."""
+        known = self.learner.links.known
+        weights = {peer: known[peer].weight if peer in known else 1.0 for peer in pulls}
+        adopted = blend(weights, pulls)
+        for one in adopted:
+            self._adoptions.note((self.learner.aggregations, self.progress.lesson), one)
+            self.status.adopted += self.learner.adopt(*one)
+        if adopted:
+            self._hand_over()
+
+    def _adopt_again(self) -> None:
+        """What was adopted at this moment of an earlier life."""
+        for one in self._adoptions.at((self.learner.aggregations, self.progress.lesson)):
+            self.status.adopted += self.learner.adopt(*one)
 
     def part_with(self, peers: Sequence[str]) -> None:
         """Drop neighbours that a rule forbids."""
@@ -162,6 +203,7 @@ class Learning:
         fresh = self._mark.with_suffix(".part")
         fresh.write_text(str(self.progress.lesson))
         os.replace(fresh, self._mark)
+        self._adoptions.forget(learner.aggregations)
         self.status.own_share = shares.get(self.config.edge, 1.0)
         self._hand_over()
         return shares

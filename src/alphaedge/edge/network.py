@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar, final
 
+from torch import Tensor
+
 from alphaedge.edge.certs import Identity
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.directory import Directory
@@ -31,6 +33,7 @@ from alphaedge.edge.wire import Refused
 T = TypeVar("T")
 LOOK: Final = 1.0  # seconds between two looks at files that may change
 PATIENCE: Final = 10.0  # seconds in which a new edge waits for a peer to start from
+ADOPT_EVERY: Final = 0.2  # seconds between two looks for new ids
 GONE: Final = 410
 
 
@@ -59,13 +62,15 @@ class Network:
 
     def handlers(self) -> dict[str, Handler]:
         """What other edges may ask for."""
-        return {"pull": self._asked_for_model}
+        return {"pull": self._asked_for_model, "rows": self._asked_for_rows}
 
     async def run(self, stop: asyncio.Event) -> None:
         """Talk and learn until told to stop."""
         await self._speak()
         await self.directory.start()
-        looking = asyncio.create_task(self._look_for_ever())
+        beside = [asyncio.create_task(self._look_for_ever())]
+        if self.learning.learner.method.adopt_rows and self.learning.learner.tables:
+            beside.append(asyncio.create_task(self._adopt_for_ever()))
         try:
             if self.learning.untaught:
                 await self._bootstrap(stop)
@@ -77,7 +82,8 @@ class Network:
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(stop.wait(), NAP)
         finally:
-            looking.cancel()
+            for task in beside:
+                task.cancel()
             await self.directory.close()
             self._thread.shutdown(wait=True)
 
@@ -155,13 +161,13 @@ class Network:
     async def _pull_neighbour(self, peer: str, address: str) -> Pull | None:
         return await self._pull(peer, address, lambda anew: self.learning.pulls.ask(peer, anew=anew))
 
-    async def _pull(self, peer: str, address: str, ask: Callable[[bool], Asked]) -> Pull | None:
+    async def _pull(self, peer: str, address: str, ask: Callable[[bool], Asked], what: str = "pull") -> Pull | None:
         """What is wished for of an edge's model, if it comes in time and can be believed."""
         if self._client.resting(address):
             return None
         status = self.peers.setdefault(peer, PeerStatus())
         try:
-            asked, data = await self._answered(peer, address, ask)
+            asked, data = await self._answered(peer, address, ask, what)
             pull = await self._learner(lambda: self.learning.pulls.believe(peer, asked, data))
         except PeerError as error:
             status.failures += 1
@@ -170,25 +176,51 @@ class Network:
             status.refused += 1
             warn("a peer's model is refused", peer=peer, reason=error)
         else:
-            status.pulls, status.held, status.pulled = status.pulls + 1, pull.number, time.time()
+            if what == "pull":
+                status.pulls, status.held, status.pulled = status.pulls + 1, pull.number, time.time()
             return pull
         return None
 
-    async def _answered(self, peer: str, address: str, ask: Callable[[bool], Asked]) -> tuple[Asked, bytes]:
+    async def _answered(self, peer: str, address: str, ask: Callable[[bool], Asked], what: str) -> tuple[Asked, bytes]:
         asked = await self._learner(lambda: ask(False))
         try:
-            return asked, await self._client.ask(address, "pull", asked.data, edge=peer)
+            return asked, await self._client.ask(address, what, asked.data, edge=peer)
         except PeerError as error:
             if error.status != GONE:
                 raise
         asked = await self._learner(lambda: ask(True))  # it has started anew, and knows of no list of keys
-        return asked, await self._client.ask(address, "pull", asked.data, edge=peer)
+        return asked, await self._client.ask(address, what, asked.data, edge=peer)
 
     async def _asked_for_model(self, sender: Identity, request: bytes) -> bytes:
+        self._check_allowed(sender)
+        return await self._learner(lambda: self.learning.pulls.answer(sender.edge, request))
+
+    async def _asked_for_rows(self, sender: Identity, request: bytes) -> bytes:
+        self._check_allowed(sender)
+        return await self._learner(lambda: self.learning.pulls.answer_rows(request))
+
+    def _check_allowed(self, sender: Identity) -> None:
         rule = self._policy.rules.refusal(self._me, Member(sender.edge, sender.region))
         if rule is not None:
             raise Forbidden(rule)
-        return await self._learner(lambda: self.learning.pulls.answer(sender.edge, request))
+
+    async def _adopt_for_ever(self) -> None:
+        """Ask peers about ids that are new here, so that their first rows are better than none (cold start)."""
+        while True:
+            await asyncio.sleep(ADOPT_EVERY)
+            sources, neighbours = self.sources(), self.learning.learner.links.neighbours
+            asked = [j for j in neighbours if j in sources] or list(sources)  # before the first aggregation: anybody
+            ready = [j for j in asked if sources[j].publication > 0 and not self._client.resting(sources[j].address)]
+            keys = await self._learner(lambda: self.learning.strangers(time.monotonic())) if ready else []
+            if not keys:
+                continue
+            found = await asyncio.gather(*(self._pull_rows(j, sources[j].address, keys) for j in ready))
+            pulls = {j: pull for j, pull in zip(ready, found, strict=True) if pull is not None}
+            if pulls:
+                await self._learner(lambda: self.learning.adopt(pulls))  # noqa: B023
+
+    async def _pull_rows(self, peer: str, address: str, keys: list[Tensor]) -> Pull | None:
+        return await self._pull(peer, address, lambda _: self.learning.pulls.ask_for_rows(keys), "rows")
 
     async def _look_for_ever(self) -> None:
         """Take up new rules and renewed certificates, and part with neighbours that a rule forbids, at once."""

@@ -1,10 +1,12 @@
 """Both ends of a pull: what an edge asks another for, whether it believes the answer, and what it answers itself."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
 import torch
+from torch import Tensor
 
 from alphaedge.edge.exchange import Pull, Request
 from alphaedge.edge.keylists import KeyList
@@ -56,12 +58,16 @@ class Pulls:
         none = tuple(torch.empty(0, dtype=torch.long) for _ in self.learner.tables)
         return self._asked(Request(0, none, none), None)
 
-    def _asked(self, request: Request, base: KeyList | None) -> Asked:
+    def ask_for_rows(self, keys: Sequence[Tensor]) -> Asked:
+        """What to ask about ids that are new here."""
+        return self._asked(Request(0, tuple(keys), tuple(keys)), None, rows_only=True)
+
+    def _asked(self, request: Request, base: KeyList | None, *, rows_only: bool = False) -> Asked:
         learner = self.learner
         data, listed = pack_request(request, self.schema, base)
         told = {name: learner.fleet.buffers[name][0] for name in learner.model.statistics()}
         rows = [t.value[0, :-1] for t in learner.fleet.tables]
-        return Asked(data, Expected(self.schema, learner.fleet.dense[0], told, rows, request.holds, listed))
+        return Asked(data, Expected(self.schema, learner.fleet.dense[0], told, rows, request.holds, listed, rows_only))
 
     def believe(self, peer: str, asked: Asked, answer: bytes) -> Pull:
         """What was answered, if it can be believed."""
@@ -70,7 +76,8 @@ class Pulls:
         count.dense += len(answer)
         pull = asked.expected.check(answer)
         count.dense, count.rows = count.dense - pull.row_bytes, count.rows + pull.row_bytes
-        self._said[peer] = asked.expected.listed
+        if not asked.expected.rows_only:
+            self._said[peer] = asked.expected.listed
         return pull
 
     def answer(self, peer: str, data: bytes) -> bytes:
@@ -83,6 +90,15 @@ class Pulls:
         while len(self._heard) > ASKERS:
             self._heard.popitem(last=False)
         return pack_pull(publication.answer(request, tables), listed, self.schema, half=self.half)
+
+    def answer_rows(self, data: bytes) -> bytes:
+        """What another edge gets that asks about ids which are new there."""
+        publication, tables = self.learner.publication, self.learner.tables
+        if not publication.number:
+            raise Refused("nothing is published yet")
+        request, listed = unpack_request(data, self.schema, len(tables), ())
+        pull = publication.answer(request, tables)
+        return pack_pull(pull, listed, self.schema, half=self.half, rows_only=True)
 
     def part_with(self, peer: str) -> None:
         """Forget what a former neighbour was told."""

@@ -6,6 +6,7 @@ predicted or told is in the journal, on disk, before anybody hears of it.
 
 import asyncio
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, final
@@ -18,6 +19,7 @@ from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.features import Array, Features
 from alphaedge.edge.journal import Journal, JournalError
 from alphaedge.edge.learning import learned_so_far, schema, seeded
+from alphaedge.edge.metrics import Metrics
 from alphaedge.edge.parameters import Reader
 from alphaedge.edge.predictor import Predictor
 from alphaedge.edge.scribe import Scribe
@@ -42,6 +44,8 @@ class Service:
         self._schema = schema(config, self._model)
         self._predictor: Predictor | None = None
         self._trouble = ""
+        self._pending = self.journal.pending()
+        self.metrics = Metrics(self.data / "status.json", lambda: self._pending, time.time)
 
     async def predict(self, inputs: Mapping[str, Array]) -> tuple[list[int], NDArray[np.float32]]:
         """Predictions [B] of examples, given field by field, and their ids, which feedback will name."""
@@ -50,6 +54,8 @@ class Service:
         found, _ = predictor.predict(self._features.tensors(examples, self._model.fields))
         outputs = found.numpy()
         ids = await self._written(self._scribe.predicted(self._features.pack(examples), outputs.tolist()))
+        self._pending += len(ids)
+        self.metrics.predicted(len(ids))
         return ids, outputs.astype(np.float32)
 
     async def feedback(self, ids: Sequence[int], labels: Sequence[float]) -> dict[str, int]:
@@ -64,8 +70,11 @@ class Service:
         if wrong:
             raise InvalidValue("feedback.labels", wrong[0], "0 or 1" if classify else "a finite number")
         found = await self._written(self._scribe.told(list(zip(ids, labels, strict=True))))
-        counts = {reason: sum(o.reason == reason for o in found) for reason in REASONS}
-        return {"accepted": sum(o.accepted for o in found), **counts}
+        waited = [o.waited for o in found if o.accepted]
+        counts = {"accepted": len(waited)} | {reason: sum(o.reason == reason for o in found) for reason in REASONS}
+        self._pending -= len(waited)
+        self.metrics.told(counts, waited)
+        return counts
 
     async def ready(self) -> None:
         """Nothing if a prediction could be made and written down now; else an error that says why not."""
@@ -81,7 +90,8 @@ class Service:
             now = self.clock()
             before, negative = now - feedback.window, feedback.silence == "negative"
             try:
-                await self._written(self._scribe.tidy(lambda j: j.expire(before, negative=negative, now=now)))  # noqa: B023
+                ended = await self._written(self._scribe.tidy(lambda j: j.expire(before, negative=negative, now=now)))  # noqa: B023
+                self._pending -= ended
                 await self._written(self._scribe.tidy(lambda j: j.forget(learned_so_far(self.data), before)))  # noqa: B023
             except JournalError:
                 continue  # the disk is full, say: readiness tells, and the next look may find room

@@ -61,6 +61,12 @@ class IdRows:
         rows = self.rows(keys)
         return torch.where(rows < 0, self.size, rows), admitted
 
+    def adopt(self, keys: Tensor, values: Tensor) -> None:
+        """Let rows that have just been admitted start from other values; the model that never mixes has its own."""
+        rows = self.rows(keys)
+        self._copies[0].value[0, rows] = values.to(self._copies[0].value.dtype)
+        self.touched(rows)
+
     def learned(self, rows: Tensor) -> None:
         """Note that these rows (scratch among them) were trained."""
         self.trained[rows[rows < self.size]] = True

@@ -86,9 +86,10 @@ def unpack_request(data: bytes, schema: str, tables: int, lists: Sequence[KeyLis
     return Request(ask.holds, made.keys, fresh), made
 
 
-def pack_pull(pull: Pull, listed: KeyList, schema: str, *, half: bool = False) -> bytes:
+def pack_pull(pull: Pull, listed: KeyList, schema: str, *, half: bool = False, rows_only: bool = False) -> bytes:
     """An answer as bytes; ``half``: parameters as bfloat16, half the size and three digits."""
     tensors = {"dense": pull.dense, **{f"buffer.{name}": b for name, b in pull.statistics.items()}}
+    tensors = {} if rows_only else tensors
     tensors |= {f"rows.{t}": rows for t, rows in enumerate(pull.rows)}
     if half:
         tensors = {n: x.bfloat16() if x.is_floating_point() else x for n, x in tensors.items()}
@@ -109,6 +110,7 @@ class Expected:
     rows: Sequence[Tensor]  # of each id table, those that the edge has
     holds: int  # the publication that is held already
     listed: KeyList  # the keys that were asked for
+    rows_only: bool = False  # without the dense part
 
     def check(self, data: bytes) -> Pull:
         """The answer, if it is to be believed."""
@@ -118,11 +120,12 @@ class Expected:
         if about.number < max(1, self.holds) or about.records < 0:
             raise Refused(f"publication {about.number} after {about.records} records; {self.holds} is held already")
         tables = range(len(self.rows))
-        names = {"dense", *(f"buffer.{n}" for n in self.statistics)}
+        shapes = {"dense": self.dense.shape, **{f"buffer.{n}": b.shape for n, b in self.statistics.items()}}
+        shapes = {} if self.rows_only else shapes
+        names = set(shapes)
         names |= {f"{what}.{t}" for t in tables for what in ("places", "rows")}
         if set(tensors) != names:
             raise Refused(f"it has {', '.join(sorted(set(tensors) ^ names))} too many or too few")
-        shapes = {"dense": self.dense.shape, **{f"buffer.{n}": b.shape for n, b in self.statistics.items()}}
         keys = [self._keys(t, tensors[f"places.{t}"]) for t in tables]
         for t in tables:
             shapes[f"rows.{t}"] = torch.Size([len(keys[t]), self.rows[t].shape[1]])
@@ -133,8 +136,8 @@ class Expected:
         return Pull(
             about.number,
             about.records,
-            tensors["dense"].to(kind),
-            {n: tensors[f"buffer.{n}"].to(b.dtype) for n, b in self.statistics.items()},
+            tensors["dense"].to(kind) if "dense" in shapes else self.dense[:0],
+            {n: tensors[f"buffer.{n}"].to(b.dtype) for n, b in self.statistics.items() if f"buffer.{n}" in shapes},
             tuple(keys),
             tuple(tensors[f"rows.{t}"].to(kind) for t in tables),
             sum(tensors[f"rows.{t}"].nbytes for t in tables),

@@ -49,7 +49,9 @@ class Edge:
         self.folder, self.path = folder, folder / "edge.toml"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "secret").write_text("a secret of the fleet")
-        self.path.write_text(tomli_w.dumps(CONFIG | changes))
+        self.path.write_text(
+            tomli_w.dumps({name: value for name, value in (CONFIG | changes).items() if value is not None})
+        )
         self.has_peers = "certificate" in changes.get("peers", {})
         self.process: subprocess.Popen[str] | None = None
         self.url = self.address = ""

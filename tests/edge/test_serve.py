@@ -1,4 +1,4 @@
-"""A real edge in its own processes: real clients, real feedback, and kill -9 at any moment."""
+"""A real edge in its own processes: real feedback, and kill -9 at any moment."""
 
 import os
 import random
@@ -7,10 +7,8 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-import tritonclient.http as triton
 
 from alphaedge.edge.config import load
 from alphaedge.edge.journal import Journal
@@ -39,37 +37,6 @@ def test_an_edge_learns_from_feedback_what_to_predict(edge: Edge) -> None:
     assert even > odd + 0.3
     assert edge.stop() == 0
     assert not list((edge.folder / "data").rglob("*.part"))
-
-
-def test_a_client_that_nobody_here_wrote_works_as_it_is(edge: Edge) -> None:
-    edge.start()
-    client = triton.InferenceServerClient(edge.url.removeprefix("http://"))
-    assert client.is_server_live()
-    assert client.is_server_ready()
-    assert client.is_model_ready("shop")
-    assert client.is_model_ready("shop", "1")
-    assert client.get_server_metadata()["name"] == "alphaedge"
-    about = client.get_model_metadata("shop")
-    assert [i["name"] for i in about["inputs"]] == ["user", "item", "x"]
-    for binary in (True, False):
-        arrays = {
-            "user": (np.array([b"ann", b"bob"], dtype=object), "BYTES"),
-            "item": (np.array([1, 2]), "INT64"),
-            "x": (np.ones((2, 2), np.float32), "FP32"),
-        }
-        inputs = []
-        for name, (array, kind) in arrays.items():
-            inputs.append(triton.InferInput(name, list(array.shape), kind))
-            inputs[-1].set_data_from_numpy(array, binary_data=binary)
-        every = client.infer("shop", inputs, request_id="r")
-        assert every.as_numpy("prediction").shape == (2,)
-        assert every.as_numpy("prediction_id").dtype == np.int64
-        asked = [triton.InferRequestedOutput("prediction", binary_data=binary)]
-        one = client.infer("shop", inputs, outputs=asked)
-        assert one.as_numpy("prediction").tolist() == every.as_numpy("prediction").tolist()
-        assert one.as_numpy("prediction_id") is None
-    with pytest.raises(triton.InferenceServerException, match="also user"):
-        client.infer("shop", inputs[1:])
 
 
 def test_bad_requests_are_refused_by_name_and_nothing_else_happens(edge: Edge) -> None:

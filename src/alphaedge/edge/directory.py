@@ -16,6 +16,7 @@ from alphaedge.edge.records import About, Record
 
 T = TypeVar("T")
 ROUND: Final = 1.0  # seconds between two rounds of gossip
+PAUSE: Final = 0.1  # ... and if there is news
 PATIENCE: Final = 2.0  # seconds that an answer to gossip may take
 
 
@@ -53,6 +54,7 @@ class Gossip:
     def __init__(self, book: Book, client: PeerClient, clock: Callable[[], float], rng: random.Random) -> None:
         self._book, self._client, self._clock, self._rng = book, client, clock, rng
         self._task: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()  # something to tell, which need not wait for the next round
         self.unanswered = 0
 
     def handlers(self) -> dict[str, Handler]:
@@ -66,6 +68,7 @@ class Gossip:
     async def speak(self, record: Record) -> None:
         """See ``Directory``."""
         self._book.speak(record, self._clock())
+        self._news.set()
 
     def alive(self) -> Mapping[str, About]:
         """See ``Directory``."""
@@ -86,8 +89,11 @@ class Gossip:
 
     async def _for_ever(self) -> None:
         while True:
+            self._news.clear()
             await self._round()
-            await asyncio.sleep(ROUND)
+            await asyncio.sleep(PAUSE)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), ROUND - PAUSE)
 
     async def _round(self) -> None:
         now = self._clock()

@@ -72,18 +72,18 @@ class Features:
         flat = given.reshape(len(given), size) if wide and size > 1 else given.reshape(len(given))
         if field.kind == "id":
             if flat.dtype.kind not in "iuO":
-                raise InvalidValue(f"{where}.datatype", str(flat.dtype), "whole numbers or BYTES for an id")
+                raise InvalidValue(f"{where}.datatype", _datatype(flat), "whole numbers or BYTES for an id")
             ids: Any = flat.tolist()
             return np.array([key_of(value, self._secret) for value in ids], dtype=np.int64)
         if field.kind == "category":
             if flat.dtype.kind not in "iub":
-                raise InvalidValue(f"{where}.datatype", str(flat.dtype), "whole numbers for a category")
+                raise InvalidValue(f"{where}.datatype", _datatype(flat), "whole numbers for a category")
             wrong = (flat < 0) | (flat >= field.size)
             if wrong.any():
                 raise InvalidValue(where, int(flat[wrong][0]), f"a category from 0 to {field.size - 1}")
             return flat
         if flat.dtype.kind not in "iufb":
-            raise InvalidValue(f"{where}.datatype", str(flat.dtype), "numbers")
+            raise InvalidValue(f"{where}.datatype", _datatype(flat), "numbers")
         with np.errstate(over="ignore"):
             numbers = flat.astype(np.float32)
         if not np.isfinite(numbers).all():
@@ -116,3 +116,7 @@ def _packed(field: FieldConfig) -> tuple[str] | tuple[str, tuple[int, ...]]:
     if field.kind in ("id", "category"):
         return ("<i8",)
     return ("<f4", (field.size,)) if field.size > 1 else ("<f4",)
+
+
+def _datatype(array: Array) -> str:
+    return "BYTES" if array.dtype == object else str(array.dtype)

@@ -34,7 +34,7 @@ from alphaedge.metrics import SCORES
 
 NAP: Final = 0.02  # seconds between two looks at the journal, when there is nothing to learn
 LOOKED_AT: Final = 2000  # predictions at once, in search of new ids
-REPORT_EVERY: Final = 0.5  # seconds between two statuses
+REPORT_EVERY: Final = 0.25  # seconds between two statuses
 
 
 def seeded(config: EdgeConfig) -> Model:
@@ -84,6 +84,7 @@ class Learning:
         self.schema = schema(config, model)
         self._writer = Writer(data / "parameters", self.schema)
         self.progress, wrong = self._checkpoints.restore(self.learner, self.schema)
+        self._saved = self.progress.lesson
         for reason in wrong:
             warn("a checkpoint is refused", reason=reason)
         self.status = Status(edge=config.edge, region=config.region, schema=self.schema, started=clock())
@@ -94,6 +95,7 @@ class Learning:
         while self._step():  # what the journal has since the checkpoint, before anybody predicts from it
             pass
         self.pulls = Pulls(self.learner, self.schema, half=config.peers.half)
+        self.report({}, clock())
         self._hand_over()
         others = sorted(self._checkpoints.others(self.schema))
         say("learning", schema=self.schema, lesson=self.progress.lesson, other_schemas=others)
@@ -201,8 +203,9 @@ class Learning:
         learner.choose(candidates, topology)
         self._checkpoints.save(learner, self.schema, self.progress)
         fresh = self._mark.with_suffix(".part")
-        fresh.write_text(str(self.progress.lesson))
+        fresh.write_text(f"{self.progress.lesson} {self._saved}")
         os.replace(fresh, self._mark)
+        self._saved = self.progress.lesson
         self._adoptions.forget(learner.aggregations)
         self.status.own_share = shares.get(self.config.edge, 1.0)
         self._hand_over()
@@ -233,8 +236,18 @@ class Learning:
 
 
 def learned_so_far(folder: Path) -> int:
-    """The last lesson that a checkpoint holds: what the journal may forget."""
+    """The last lesson that a checkpoint holds."""
+    return _marks(folder)[0]
+
+
+def forgettable(folder: Path) -> int:
+    """The last lesson that the checkpoint before the newest holds as well: up to it the journal may forget."""
+    return _marks(folder)[1]
+
+
+def _marks(folder: Path) -> tuple[int, int]:
     try:
-        return int((folder / "learned").read_text())
+        newest, before = (folder / "learned").read_text().split()
+        return int(newest), int(before)
     except (FileNotFoundError, ValueError):
-        return 0
+        return 0, 0

@@ -33,6 +33,7 @@ from alphaedge.edge.wire import Refused
 T = TypeVar("T")
 LOOK: Final = 1.0  # seconds between two looks at files that may change
 PATIENCE: Final = 10.0  # seconds in which a new edge waits for a peer to start from
+ALONE: Final = 3.0  # ... and goes on waiting when it has heard of one that has nothing to give
 ADOPT_EVERY: Final = 0.2  # seconds between two looks for new ids
 GONE: Final = 410
 
@@ -130,7 +131,10 @@ class Network:
             return
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end and not stop.is_set():
-            taught = {edge: about for edge, about in self.sources().items() if about.publication > 0}
+            sources = self.sources()
+            if sources:
+                end = min(end, time.monotonic() + ALONE)  # there are others, and they may know as little
+            taught = {edge: about for edge, about in sources.items() if about.publication > 0}
             for edge in self._rng.sample(sorted(taught), len(taught)):
                 pull = await self._pull(edge, taught[edge].address, lambda _: self.learning.pulls.ask_for_a_start())
                 if pull is not None:
@@ -145,12 +149,15 @@ class Network:
         sources = self.sources()
         learner = self.learning.learner
         if not learner.links.neighbours and sources:
-            learner.join([*sources, self.config.edge])
+            learner.join(sorted([*sources, self.config.edge]))
         await self._speak()
         ready = [j for j in learner.links.neighbours if j in sources and sources[j].publication > 0]
         found = await asyncio.gather(*(self._pull_neighbour(j, sources[j].address) for j in ready))
         pulls = {j: pull for j, pull in zip(ready, found, strict=True) if pull is not None}
-        candidates, topology = [*sources, self.config.edge], {e: a.shares for e, a in self.directory.alive().items()}
+        candidates, topology = (
+            sorted([*sources, self.config.edge]),
+            {e: a.shares for e, a in self.directory.alive().items()},
+        )
         shares = await self._learner(lambda: self.learning.aggregate(pulls, candidates, topology))
         self.learning.status.aggregation_seconds += time.monotonic() - began
         for peer, status in self.peers.items():

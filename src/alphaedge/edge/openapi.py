@@ -1,4 +1,4 @@
-"""The public API of one edge, described in OpenAPI 3.1: what is sent, what comes back, and what a refusal looks like."""
+"""The public API of one edge in OpenAPI 3.1: what is sent, what comes back, and what a refusal looks like."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
@@ -99,7 +99,7 @@ def metadata(config: EdgeConfig) -> ModelMetadata:
 def describe(config: EdgeConfig, version: str, *, token: bool) -> dict[str, Any]:
     """The whole description. version: of the server. token: whether callers must show one."""
     model, versioned = "/v2/models/{name}", "/v2/models/{name}/versions/{version}"
-    paths = {
+    paths: dict[str, Any] = {
         PATH: {"get": _get("description", "This description.", {"type": "object"})},
         "/v2": {"get": _get("server", "The server and its extensions.", _ref(ServerMetadata))},
         "/v2/health/live": {"get": _get("live", "Whether the server answers.", _ref(Live))},

@@ -18,7 +18,7 @@ from alphaedge.core.gradients import OneAtATime
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.features import Array, Features
 from alphaedge.edge.journal import Journal, JournalError
-from alphaedge.edge.learning import learned_so_far, schema, seeded
+from alphaedge.edge.learning import forgettable, schema, seeded
 from alphaedge.edge.metrics import Metrics
 from alphaedge.edge.parameters import Reader
 from alphaedge.edge.predictor import Predictor
@@ -92,7 +92,7 @@ class Service:
             try:
                 ended = await self._written(self._scribe.tidy(lambda j: j.expire(before, negative=negative, now=now)))  # noqa: B023
                 self._pending -= ended
-                await self._written(self._scribe.tidy(lambda j: j.forget(learned_so_far(self.data), before)))  # noqa: B023
+                await self._written(self._scribe.tidy(lambda j: j.forget(forgettable(self.data), before)))  # noqa: B023
             except JournalError:
                 continue  # the disk is full, say: readiness tells, and the next look may find room
 

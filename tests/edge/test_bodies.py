@@ -1,0 +1,112 @@
+"""Bodies of requests: compressed ones are understood, large ones are given up before they cost anything."""
+
+import gzip
+import http.client
+import json
+import re
+import socket
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .processes import Edge
+
+INFER, FEEDBACK = "/v2/models/shop/infer", "/v2/models/shop/feedback"
+MOST = 1_000_000  # bytes that a request may have here
+LARGE = 100_000_000
+MARGIN = 15_000_000  # bytes by which a server may grow for other reasons
+
+
+@pytest.fixture(scope="module")
+def edge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
+    made = Edge(tmp_path_factory.mktemp("edge"), serve={"port": 0, "body": MOST})
+    try:
+        made.start()
+        yield made
+    finally:
+        made.end()
+
+
+TOLD = json.dumps({"ids": [1], "labels": [1]}).encode()
+
+
+@pytest.mark.parametrize("coding", ["gzip", "GZIP", "deflate", "identity"])
+def test_a_compressed_body_is_understood(edge: Edge, coding: str) -> None:
+    body = {"gzip": gzip.compress, "deflate": zlib.compress, "identity": bytes}[coding.lower()](TOLD)
+    assert edge.post(FEEDBACK, body, **{"Content-Encoding": coding})["unknown"] == 1
+
+
+PACKED = gzip.compress(TOLD)
+WRONG: dict[str, tuple[str, bytes, int, str]] = {
+    "not compressed": ("gzip", TOLD, 400, "a body compressed as gzip (Error -3"),
+    "empty": ("gzip", b"", 400, "cut short"),
+    "cut short": ("gzip", PACKED[:-1], 400, "cut short"),
+    "altered": ("gzip", PACKED[:-8] + bytes(8), 400, "incorrect data check"),
+    "more behind": ("gzip", PACKED + b"more", 400, "nothing behind the end"),
+    "deflate, not gzip": ("gzip", zlib.compress(TOLD), 400, "compressed as gzip"),
+    "gzip, not deflate": ("deflate", PACKED, 400, "compressed as deflate"),
+    "unknown": ("br", TOLD, 415, "found 'br'; allowed: gzip, deflate"),
+    "twice": ("gzip, gzip", gzip.compress(PACKED), 415, "allowed: gzip, deflate"),
+    "large inside": ("gzip", gzip.compress(b" " * (MOST + 1)), 413, f"at most {MOST}"),
+    "large outside": ("identity", b" " * (MOST + 1), 413, f"at most {MOST}"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_with_a_body_is_said(edge: Edge, case: str) -> None:
+    coding, body, status, words = WRONG[case]
+    found = edge.post(FEEDBACK, body, **{"Content-Encoding": coding})
+    assert found["status"] == status, found
+    assert words in found["error"]
+
+
+def test_a_body_of_just_the_largest_size_is_read(edge: Edge) -> None:
+    body = TOLD + b" " * (MOST - len(TOLD))
+    assert edge.post(FEEDBACK, body)["unknown"] == 1
+    assert edge.post(FEEDBACK, gzip.compress(body), **{"Content-Encoding": "gzip"})["unknown"] == 1
+
+
+@pytest.mark.parametrize(
+    ("length", "status"), [(str(MOST + 1), 413), ("9" * 18, 413), ("-1", 400), ("1e3", 400), ("9" * 40, 400)]
+)
+def test_a_length_is_answered_before_a_body_comes(edge: Edge, length: str, status: int) -> None:
+    host, port = edge.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        head = f"POST {INFER} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n"
+        connection.sendall(head.encode())
+        assert connection.recv(1000).startswith(f"HTTP/1.1 {status} ".encode())
+
+
+def most_memory(edge: Edge) -> int:
+    """Bytes that the server had at most so far."""
+    assert edge.process is not None
+    (found,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{edge.process.pid}/status").read_text())
+    return int(found) * 1024
+
+
+def refused(edge: Edge, body: Any, **headers: str) -> None:
+    connection = http.client.HTTPConnection(edge.url.removeprefix("http://"), timeout=60)
+    connection.request("POST", INFER, body, headers)
+    answer = connection.getresponse()
+    assert answer.status == 413
+    assert f"at most {MOST}" in json.load(answer)["error"]
+    # The connection is good for another request: what was refused has been let go by.
+    connection.request("POST", FEEDBACK, TOLD)
+    assert connection.getresponse().status == 200
+    connection.close()
+
+
+def test_100_mb_do_not_make_the_server_grow(edge: Edge) -> None:
+    edge.predict(["ann"], [1], [[0.0, 0.0]])
+    refused(edge, bytes(2 * MOST))
+    before = most_memory(edge)
+    part = bytes(10**6)
+    refused(edge, bytes(LARGE))
+    refused(edge, iter([part] * (LARGE // len(part))))  # without a length: in chunks
+    refused(edge, gzip.compress(bytes(LARGE), 9), **{"Content-Encoding": "gzip"})
+    closing = edge.post(INFER, bytes(LARGE))  # urllib wants the connection closed, and reads only when all is sent
+    assert closing["status"] == 413
+    assert most_memory(edge) - before < MARGIN

@@ -7,7 +7,7 @@ published, as float32. Counted are requests (which say keys) and answers with al
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import final
 
 import torch
@@ -18,13 +18,16 @@ from alphaedge.core.model import Model
 from alphaedge.data import movielens
 from alphaedge.data.stream import Dataset
 from alphaedge.data.synthetic import Store, synthetic
+from alphaedge.edge.adoption import blend
 from alphaedge.edge.exchange import Held
 from alphaedge.edge.learner import Examples, Learner
+from alphaedge.edge.lookup import NOBODY, named
 from alphaedge.edge.numbering import key_of
 from alphaedge.edge.pulls import Pulls
 from alphaedge.simulation.config import Settings
 from benchmarks.common import arguments, report
 
+FIRST_SIGHT = "rows of new ids"
 SCHEMA, SECRET = "0123456789abcdef", b"a secret of the fleet"
 
 
@@ -42,6 +45,10 @@ class Counts:
         """More of them."""
         self.pulls, self.request = self.pulls + other.pulls, self.request + other.request
         self.answer, self.whole = self.answer + other.answer, self.whole + other.whole
+
+    def per_pull(self, pulls: "Counts") -> float:
+        """Bytes both ways, for each of these pulls."""
+        return (self.request + self.answer) / pulls.pulls
 
     @property
     def share(self) -> float:
@@ -64,7 +71,7 @@ def live(data: Dataset, settings: Settings, *, half: bool) -> dict[str, Counts]:
     torch.manual_seed(0)
     first = settings.base.make(data)
     start = first.module.state_dict()
-    method = replace(AlphaEdge(), adopt_rows=False)
+    method = AlphaEdge()
     edges: dict[str, Edge] = {}
     for number in range(len(data.streams)):
         model = settings.base.make(data)
@@ -80,6 +87,7 @@ def live(data: Dataset, settings: Settings, *, half: bool) -> dict[str, Counts]:
         stream, part = data.streams[number], slice(batch * settings.size, (batch + 1) * settings.size)
         inputs = [keys[f][stream.inputs[f][part]] if f in keys else stream.inputs[f][part] for f in first.fields]
         me = edges[str(number)]
+        _meet_strangers(me, edges, inputs)
         me.learner.learn(Examples(inputs, stream.labels[part]))
         if me.learner.due:
             _aggregate(me, edges)
@@ -107,6 +115,34 @@ def _in_order(data: Dataset, size: int) -> Sequence[tuple[int, int]]:
     return [(edge, number) for _, edge, number in sorted(moments)]
 
 
+def _meet_strangers(me: Edge, edges: dict[str, Edge], inputs: Sequence[torch.Tensor]) -> None:
+    """Ask the neighbours about ids that are new here, as a live edge does when a prediction is asked for."""
+    learner = me.learner
+    _, named_keys = named(learner.model, inputs)
+    unknown = [
+        [k for k in keys.flatten().tolist() if k != NOBODY and k not in table.numbering]
+        for table, keys in zip(learner.tables, named_keys, strict=True)
+    ]
+    picked = [torch.tensor(keys, dtype=torch.long) for keys in unknown]
+    ready = [j for j in learner.links.neighbours if edges[j].learner.publication.number > 0]
+    if not any(unknown) or not ready:
+        return
+    pulls = {}
+    for peer in ready:
+        asked = me.pulls.ask_for_rows(picked)
+        answer = edges[peer].pulls.answer_rows(asked.data)
+        pulls[peer] = me.pulls.believe(peer, asked, answer)
+        me.counts[FIRST_SIGHT].add(Counts(1, len(asked.data), len(answer), _whole(edges[peer])))
+    for one in blend({peer: learner.links.known[peer].weight for peer in ready}, pulls):
+        learner.adopt(*one)
+
+
+def _whole(edge: Edge) -> int:
+    """Bytes of an edge's whole model."""
+    rows = sum(int((t.version > 0).sum()) * t.published.shape[1] for t in edge.learner.tables)
+    return 4 * (edge.learner.fleet.dense.shape[1] + rows)
+
+
 def _aggregate(me: Edge, edges: dict[str, Edge]) -> None:
     learner = me.learner
     learner.publish()
@@ -118,9 +154,7 @@ def _aggregate(me: Edge, edges: dict[str, Edge]) -> None:
         answer = other.pulls.answer(learner.name, asked.data)
         pull = me.pulls.believe(peer, asked, answer)
         learner.held.setdefault(peer, Held(learner.fleet.dense[0], learner.tables)).take(pull, learner.tables)
-        rows = sum(int((t.version > 0).sum()) * t.published.shape[1] for t in other.learner.tables)
-        whole = 4 * (learner.fleet.dense.shape[1] + rows)
-        me.counts[kind].add(Counts(1, len(asked.data), len(answer), whole))
+        me.counts[kind].add(Counts(1, len(asked.data), len(answer), _whole(other)))
     learner.aggregate(answered)
     learner.choose(list(edges), {j: edges[j].learner.topology for j in learner.links.neighbours})
 
@@ -139,11 +173,14 @@ def main() -> None:
         found = live(data, settings, half=half)
         every = Counts()
         for kind, count in found.items():
+            if kind == FIRST_SIGHT:  # no pulls: a few rows each, when an id appears
+                continue
             every.add(count)
             if not half and kind == "known peer":
                 figures["known_peer_over_full"] = count.share
         figures["bf16_over_full" if half else "changed_over_full"] = every.share
-        for kind, count in [*sorted(found.items()), ("all", every)]:
+        figures["bf16_first_sight_bytes" if half else "first_sight_bytes"] = found[FIRST_SIGHT].per_pull(every)
+        for kind, count in [*sorted(found.items()), ("all pulls", every)]:
             rows.append(
                 [
                     f"{'bfloat16' if half else 'float32'}, {kind}",

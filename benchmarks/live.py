@@ -16,7 +16,8 @@ from typing import Any, Self, final
 import tomli_w
 
 from alphaedge.edge.authority import Folder
-from alphaedge.edge.learning import learned_so_far
+from alphaedge.edge.config import load
+from alphaedge.edge.learning import learned_so_far, schema, seeded
 from alphaedge.edge.parameters import Reader
 
 NAME = "shop"
@@ -61,16 +62,11 @@ class Edge:
     def __enter__(self) -> Self:
         command = [sys.executable, "-m", "alphaedge", "edge", "serve", "--config", str(self.folder / "edge.toml")]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert self._process.stdout is not None
-        while not self.address or (self._peers and not self.peer_address):
-            line = self._process.stdout.readline()
-            if not line:
-                raise RuntimeError(f"{self.folder}: the edge has ended")
-            if "serves on" in line:
-                self.address = line.split()[-1].removeprefix("http://")
-            if "talks to its peers on" in line:
-                self.peer_address = line.split()[-1].removeprefix("https://")
-        wait_for(lambda: ready(self.address), "the edge to be ready")
+        try:
+            self._hear()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -81,6 +77,20 @@ class Edge:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+    def _hear(self) -> None:
+        """Learn where it listens, and wait until it is ready."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        while not self.address or (self._peers and not self.peer_address):
+            line = self._process.stdout.readline()
+            if not line:
+                raise RuntimeError(f"{self.folder}: the edge has ended")
+            if "serves on" in line:
+                self.address = line.split()[-1].removeprefix("http://")
+            if "talks to its peers on" in line:
+                self.peer_address = line.split()[-1].removeprefix("https://")
+        wait_for(lambda: ready(self.address), "the edge to be ready")
 
     @property
     def server(self) -> int:
@@ -96,7 +106,9 @@ class Edge:
     @property
     def version(self) -> int:
         """The parameters that predictions are made from."""
-        return Reader(self.folder / "data" / "parameters").read(lambda version, _: version.number)
+        config = load(self.folder / "edge.toml")
+        parameters = Reader(self.folder / "data" / "parameters", schema(config, seeded(config)))
+        return parameters.read(lambda version, _: version.number)
 
     @property
     def batches(self) -> int:
@@ -121,7 +133,7 @@ def fleet(folder: Path, names: dict[str, str], start: Callable[[Edge], Edge], **
     """Edges of one fleet, by name and region, each started by ``start``; the first one is the others' seed."""
     authority = Folder(folder / "certs")
     now = dt.datetime.now(dt.UTC)
-    authority.init("benchmark", now=now, days=10)
+    authority.init("benchmark", now=now, days=100)
     made: list[Edge] = []
     for name, region in names.items():
         authority.issue(name, region, ["127.0.0.1"], now=now, days=10)
@@ -175,15 +187,15 @@ def post(address: str, path: str, text: str) -> dict[str, Any]:
 
 
 def ready(address: str) -> bool:
-    """Whether a server takes requests."""
+    """Whether a server has its model."""
     try:
-        with urllib.request.urlopen(f"http://{address}/v2/health/ready", timeout=10):
+        with urllib.request.urlopen(f"http://{address}/v2/models/{NAME}/ready", timeout=10):
             return True
-    except (urllib.error.URLError, ConnectionError):
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
         return False
 
 
-def wait_for(condition: Callable[[], bool], what: str, seconds: float = 120) -> None:
+def wait_for(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
     """Wait until something is so."""
     end = time.monotonic() + seconds
     while not condition():

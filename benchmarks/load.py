@@ -224,7 +224,7 @@ def main() -> None:
     """One load from standard input, what came of it to standard output."""
     load = msgspec.json.decode(sys.stdin.buffer.read(), type=Load)
     if load.rate is None:
-        import uvloop  # noqa: PLC0415 - only where throughput counts
+        import uvloop  # only where throughput counts
 
         found = uvloop.run(_closed(load))
     else:

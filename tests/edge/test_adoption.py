@@ -71,7 +71,9 @@ def test_an_edge_adopts_rows_at_first_sight_and_again_after_a_crash(tmp_path: Pa
         before, _ = boston.predict(["new"] * 2, [2, 3], [[0.0, 0.0]] * 2)
         wait_for(lambda: adopted(boston) >= 2, "boston to have heard of items 2 and 3")
         even, odd = boston.predict(["new"] * 2, [2, 3], [[0.0, 0.0]] * 2)[0]
-        assert even - odd > before[0] - before[1], "berlin has learned that people like even items, and boston nothing at all"
+        assert even - odd > before[0] - before[1], (
+            "berlin has learned that people like even items, and boston nothing at all"
+        )
         # Some batches on top, not yet a period: after a crash all of it is there again, from the log and the journal.
         told = send(boston, events((EVERY - 1) * BATCH, seed=5))
         assert tell(boston, told)["accepted"] == len(told)

@@ -96,24 +96,30 @@ class Journal:
 
     def predict(self, features: Sequence[bytes], outputs: Sequence[float], now: float) -> list[int]:
         """Note predictions; their ids. They are on disk when this returns."""
-        with _Transaction(self):
-            start = self.last_prediction()
-            rows = [
-                (start + 1 + i, now, self.layout, f, y) for i, (f, y) in enumerate(zip(features, outputs, strict=True))
-            ]
-            self._db.executemany("insert into prediction values (?, ?, ?, ?, ?)", rows)
-        return [row[0] for row in rows]
+        return self.write(features, outputs, (), now)[0]
 
     def tell(self, outcomes: Iterable[tuple[int, float]], now: float) -> list[Outcome]:
         """Note outcomes of predictions, in this order. What is accepted is on disk when this returns."""
-        found = []
+        return self.write((), (), outcomes, now)[1]
+
+    def write(
+        self, features: Sequence[bytes], outputs: Sequence[float], outcomes: Iterable[tuple[int, float]], now: float
+    ) -> tuple[list[int], list[Outcome]]:
+        """Note predictions and outcomes of earlier ones in one commit: one wait for the disk."""
+        ids: list[int] = []
+        found: list[Outcome] = []
         with _Transaction(self):
+            if features:
+                start = self.last_prediction() + 1
+                ids = list(range(start, start + len(features)))
+                rows = [(i, now, self.layout, f, y) for i, f, y in zip(ids, features, outputs, strict=True)]
+                self._db.executemany("insert into prediction values (?, ?, ?, ?, ?)", rows)
             for prediction, label in outcomes:
                 predicted, reason = self._look(prediction)
                 if not reason:
                     self._db.execute("insert into feedback values (null, ?, ?, ?)", (prediction, label, now))
                 found.append(Outcome(prediction, not reason, reason, 0.0 if reason else now - predicted))
-        return found
+        return ids, found
 
     def _look(self, prediction: int) -> tuple[float, str]:
         """When a prediction was made, and why an outcome of it is not accepted, if so."""

@@ -1,19 +1,19 @@
 """A directory for large fleets: each edge keeps its signed record in a key-value bucket of a NATS cluster.
 
-The bucket is what an edge reads when it comes; from then on it hears what the others write. Each repeats its record a
-few times in ``down_after`` seconds, and whoever is not heard for so long is down. (The bucket forgets such an edge by
-itself, but tells nobody.) Every edge hears every other: in a fleet of thousands, ``down_after`` should be a minute.
+Each repeats its record a few times in ``down_after`` seconds, and all others hear it; who is not heard for so long is
+down. The bucket is for those who come, that they need not wait. (It forgets the silent by itself, but tells nobody.)
+Without it, say while its servers elect a leader, the edges go on. Everybody hears everybody: in a fleet of thousands,
+``down_after`` should be a minute.
 
 The cluster is not believed more than anybody else. What is under a key counts only if that edge has signed it, and if
 it is not older than what is known. Only a removal has no signature: that nobody removes another's key is up to the
 permissions of the server (``server_config``), and who was removed is back with its next sign of life.
-
-Whatever goes wrong, the server, the bucket or the connection, is answered in one way: connect anew, and begin again.
 """
 
 import asyncio
 import contextlib
 import json
+import math
 import random
 import ssl
 import time
@@ -30,7 +30,7 @@ from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, KeyValueConfig, StorageType
 from nats.js.errors import APIError, BucketNotFoundError
-from nats.js.kv import KeyValue
+from nats.js.kv import KV_DEL, KV_OP
 
 from alphaedge.edge.certs import Identity
 from alphaedge.edge.config import NatsConfig
@@ -41,9 +41,11 @@ from alphaedge.edge.trust import Trust, check_loopback
 BEATS: Final = 3  # how often a record is repeated in the time after which its edge would count as down
 PATIENCE: Final = 2  # seconds for a connection or an answer
 REST: Final = 1.0  # seconds, about, between two attempts to connect
-REPLICAS: Final = 3, 1  # of a new bucket: in a cluster, and where there is only one server
-FORGET: Final = 7 * 24 * 3600.0  # seconds after which an edge that was not heard is forgotten
-FOLDER: Final = "edges."  # what all keys begin with
+REPLICAS: Final = 3  # of a new bucket, in a cluster
+TOO_FEW_SERVERS: Final = 10005, 10074  # what JetStream says then: no peers for them, and no cluster at all
+FOLDER, INBOX = "edges.", "_INBOX."  # what all keys begin with, and where answers go: then the key of who has asked
+LAST, UNASKED = DeliverPolicy.LAST_PER_SUBJECT, AckPolicy.NONE
+ONE_OF_EACH: Final = ConsumerConfig(deliver_policy=LAST, ack_policy=UNASKED, num_replicas=1, mem_storage=True)
 
 
 @final
@@ -67,14 +69,14 @@ class NatsDirectory:
         if self._context is None:
             for server in config.servers:
                 check_loopback("peers.nats.servers", urlsplit(server).hostname or server)
-        self._prefix = f"$KV.{config.bucket}."
+        self._prefix, self._subject = f"$KV.{config.bucket}.{FOLDER}", f"$KV.{config.bucket}.{key(edge)}"
         self._own: About | None = None
         self._value = b""
         self._known, self._refused = dict[str, _Known](), dict[str, int]()
         self._task: asyncio.Task[None] | None = None
-        self._bucket: KeyValue | None = None  # while there is a connection
-        self._wake = asyncio.Event()
-        self._leaving = self._away = False
+        self._stream: JetStreamContext | None = None  # while there is a connection
+        self._wake, self._untended = asyncio.Event(), asyncio.Event()
+        self._leaving, self._failing, self._unkept = False, False, 0
         self._complaint: Exception | None = None
 
     async def start(self) -> None:
@@ -89,15 +91,10 @@ class NatsDirectory:
 
     def alive(self) -> Mapping[str, About]:
         """See ``Directory``."""
-        now = time.monotonic()
-        found = {
-            edge: known.about
-            for edge, known in self._known.items()
-            if not (known.left or known.about.gone) and now - known.heard <= self._config.down_after
-        }
-        if self._own is not None and not self._own.gone:
-            found[self._edge] = self._own
-        return found
+        now, down_after = time.monotonic(), self._config.down_after
+        heard = {e: k.about for e, k in self._known.items() if not k.left and now - k.heard <= down_after}
+        own = {self._edge: self._own} if self._own is not None else {}
+        return {edge: about for edge, about in (heard | own).items() if not about.gone}
 
     def refused(self) -> Mapping[str, int]:
         """See ``Directory``."""
@@ -105,14 +102,13 @@ class NatsDirectory:
 
     async def close(self) -> None:
         """See ``Directory``. The own key is removed: the others see at once that this edge has left."""
-        task, self._task = self._task, None
         self._leaving = True
-        if self._bucket is not None and self._own is not None:
-            own = key(self._edge)
+        if self._stream is not None and self._own is not None:
+            removed = {} if self._own.gone else {KV_OP: KV_DEL}
             with contextlib.suppress(nats.errors.Error, OSError):
-                await (self._bucket.put(own, self._value) if self._own.gone else self._bucket.delete(own))
-        if task is not None:
-            await _cancelled(task)
+                await self._stream.publish(self._subject, b"" if removed else self._value, headers=removed)
+        if self._task is not None:
+            await cancelled(self._task)
 
     async def _for_ever(self) -> None:
         while True:
@@ -120,48 +116,44 @@ class NatsDirectory:
             try:
                 await self._connected()
             except Exception as error:  # a server and a library may fail in any way: the edge must go on
-                if not self._away:
-                    warn("the directory is away", servers=self._config.servers, reason=self._complaint or repr(error))
-                self._away = True
+                self._fails(error)
             await asyncio.sleep(REST * random.uniform(0.5, 1.5))  # not all at once, when a server is back
 
     async def _connected(self) -> None:
-        """One connection, until something is wrong with it."""
-        connection = Client()
+        """One connection, as long as it lasts."""
+        connection, tending, pause = Client(), None, self._config.down_after / BEATS
         try:
-            await self._connect(connection)
-            await connection.subscribe(f"{self._prefix}{FOLDER}>", cb=self._hear)
-            context = connection.jetstream(timeout=PATIENCE)
-            self._bucket = bucket = await self._open(context)
-            await self._beat(bucket)
-            if self._away:
-                say("the directory is back", server=connection.connected_url and connection.connected_url.netloc)
-            self._away = False
-            await self._list(connection, context)
+            await self._connect(connection, pause)
+            await connection.subscribe(f"{self._prefix}>", cb=self._hear)
+            self._stream = connection.jetstream(timeout=PATIENCE)
+            tending = asyncio.create_task(self._tend(connection, self._stream))
             while connection.is_connected:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), self._config.down_after / BEATS)
                 self._wake.clear()
-                await self._beat(bucket)
-                old = time.monotonic() - FORGET
-                self._known = {edge: known for edge, known in self._known.items() if known.heard > old}
+                end = time.monotonic() + pause
+                if self._own is not None and not self._leaving:
+                    await self._beat(self._stream, pause)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), end - time.monotonic())
             raise ConnectionError("the connection has ended")
         finally:
-            self._bucket = None
-            with contextlib.suppress(Exception):  # as above; it is of no use any more
+            self._stream = None
+            if tending is not None:
+                await cancelled(tending)
+            with contextlib.suppress(Exception):  # it is of no use any more
                 async with asyncio.timeout(PATIENCE):
                     await connection.close()
 
-    async def _connect(self, connection: Client) -> None:
+    async def _connect(self, connection: Client, pause: float) -> None:
         await connection.connect(
             list(self._config.servers),
             name=f"alphaedge {self._edge}",
             tls=self._context,
-            inbox_prefix=inbox(self._edge),
+            inbox_prefix=INBOX + key(self._edge),
             allow_reconnect=False,  # one way to begin again is enough
             max_reconnect_attempts=1,
             reconnect_time_wait=0,
             connect_timeout=PATIENCE,
+            ping_interval=math.ceil(pause),
             error_cb=self._note,
             closed_cb=self._end,
         )
@@ -176,49 +168,69 @@ class NatsDirectory:
     async def _end(self) -> None:
         self._wake.set()
 
-    async def _open(self, context: JetStreamContext) -> KeyValue:
-        """The bucket; made if it is not there: in memory, since its edges fill it again by themselves."""
-        name, ttl = self._config.bucket, self._config.down_after
+    async def _beat(self, stream: JetStreamContext, seconds: float) -> None:
+        """A sign of life: the record once more, as it was signed. The others hear it even if the bucket does not."""
+        try:
+            await stream.publish(self._subject, self._value, timeout=seconds)
+        except nats.errors.Error as error:
+            self._unkept += 1
+            self._untended.set()
+            if self._unkept >= BEATS:
+                self._fails(error)
+        else:
+            if self._failing:
+                say("the directory works again")
+            self._unkept, self._failing, self._complaint = 0, False, None
+
+    async def _tend(self, connection: Client, stream: JetStreamContext) -> None:
+        """See that there is a bucket, and read it: at first, and whenever it does not keep what it is given."""
+        self._untended.set()
+        while True:
+            await self._untended.wait()
+            self._untended.clear()
+            try:
+                await self._open(stream)
+                await self._list(connection, stream)
+            except Exception as error:  # as above
+                self._complaint = error
+                self._untended.set()
+            await asyncio.sleep(REST)
+
+    async def _open(self, stream: JetStreamContext) -> None:
+        """Make the bucket if it is not there: in memory, since the edges fill it again by themselves."""
         with contextlib.suppress(BucketNotFoundError):
-            return await context.key_value(name)
-        for replicas in REPLICAS:
-            new = KeyValueConfig(bucket=name, ttl=ttl, storage=StorageType.MEMORY, replicas=replicas)
-            with contextlib.suppress(APIError):  # too few servers, or another edge was first, with another time
-                return await context.create_key_value(new)
-        return await context.key_value(name)
+            await stream.key_value(self._config.bucket)
+            return
+        new = KeyValueConfig(self._config.bucket, ttl=self._config.down_after, storage=StorageType.MEMORY)
+        try:
+            await stream.create_key_value(new.evolve(replicas=REPLICAS))
+        except APIError as error:
+            if error.err_code not in TOO_FEW_SERVERS:
+                raise
+            await stream.create_key_value(new)
 
-    async def _beat(self, bucket: KeyValue) -> None:
-        """A sign of life: the record once more, as it was signed."""
-        if self._own is not None and not self._leaving:
-            await bucket.put(key(self._edge), self._value)
-
-    async def _list(self, connection: Client, context: JetStreamContext) -> None:
+    async def _list(self, connection: Client, stream: JetStreamContext) -> None:
         """Read what is in the bucket."""
         address = connection.new_inbox()
         found = await connection.subscribe(address)
-        one_of_each = ConsumerConfig(
-            deliver_subject=address,
-            deliver_policy=DeliverPolicy.LAST_PER_SUBJECT,
-            ack_policy=AckPolicy.NONE,
-            filter_subject=f"{self._prefix}{FOLDER}>",
-            num_replicas=1,
-            mem_storage=True,
-        )
-        await context.add_consumer(f"KV_{self._config.bucket}", one_of_each)
+        name, every = f"KV_{self._config.bucket}", f"{self._prefix}>"
+        await stream.add_consumer(name, ONE_OF_EACH, deliver_subject=address, filter_subject=every)
         with contextlib.suppress(nats.errors.TimeoutError):  # an empty bucket
             left = 1
             while left:
                 message = await found.next_msg(timeout=PATIENCE)
-                self._take(message, fresh=False)
+                await self._hear(message, fresh=False)
                 left = message.metadata.num_pending
         await found.unsubscribe()
 
-    async def _hear(self, message: Msg) -> None:
-        self._take(message, fresh=True)
+    def _fails(self, error: Exception) -> None:
+        if not self._failing and not self._leaving:
+            warn("the directory fails", servers=self._config.servers, reason=self._complaint or repr(error))
+        self._failing = True
 
-    def _take(self, message: Msg, *, fresh: bool) -> None:
+    async def _hear(self, message: Msg, *, fresh: bool = True) -> None:
         """Believe a record or refuse it. fresh: just written, a sign of life; else read from the bucket."""
-        edge, now = message.subject.removeprefix(self._prefix + FOLDER).replace("=", "."), time.monotonic()
+        edge, now = message.subject.removeprefix(self._prefix).replace("=", "."), time.monotonic()
         known = self._known.get(edge)
         if edge == self._edge:
             return
@@ -244,7 +256,7 @@ class NatsDirectory:
         return None
 
 
-async def _cancelled(task: asyncio.Task[None]) -> None:
+async def cancelled(task: asyncio.Task[None]) -> None:
     """Cancel until it works: while it connects, the client now and then overhears it."""
     while not task.done():
         task.cancel()
@@ -260,26 +272,14 @@ def key(edge: str) -> str:
     return FOLDER + edge.replace(".", "=")
 
 
-def inbox(edge: str) -> str:
-    """What answers to an edge are sent under: nobody else may listen there."""
-    return "_INBOX." + edge.replace(".", "=")
-
-
 def server_config(
-    edges: Sequence[Identity],
-    *,
-    certificate: Path,
-    key_file: Path,
-    authority: Path,
-    store: Path,
-    listen: str = "0.0.0.0:4222",
-    bucket: str = "alphaedge",
+    edges: Sequence[Identity], *, certs: Path, store: Path, name: str = "nats", bucket: str = "alphaedge"
 ) -> str:
     """The configuration of a nats-server for a fleet: an edge may write its own record and read all.
 
-    Who connects shows its certificate; its subject, in the order of RFC 2253, is the name of a user. certificate,
-    key_file: of the server itself, issued like an edge's. A cluster needs a ``cluster`` block beside it. After a new
-    edge, write it again and tell the servers (``nats-server --signal reload``).
+    certs: a folder with ca.pem, and with NAME.pem and NAME.key of the server itself, issued like an edge's. An edge
+    shows its certificate, and the subject of that, in the order of RFC 2253, is a user. After a new edge write it again
+    and tell the servers (``nats-server --signal reload``). A cluster needs its ``cluster`` block beside it.
     """
     api = [f"$JS.API.{call}.KV_{bucket}" for call in ("STREAM.INFO", "STREAM.CREATE", "CONSUMER.CREATE")]
     users = [
@@ -287,16 +287,13 @@ def server_config(
             "user": f"CN={one.edge},OU={one.region}",
             "permissions": {
                 "publish": [f"$KV.{bucket}.{key(one.edge)}", *api],
-                "subscribe": [f"$KV.{bucket}.{FOLDER}>", f"{inbox(one.edge)}.>"],
+                "subscribe": [f"$KV.{bucket}.{FOLDER}>", f"{INBOX}{key(one.edge)}.>"],
             },
         }
         for one in edges
     ]
-    files = {"cert_file": str(certificate), "key_file": str(key_file), "ca_file": str(authority)}
-    settings = {
-        "listen": listen,
-        "tls": {**files, "verify_and_map": True},
-        "jetstream": {"store_dir": str(store)},
-        "authorization": {"users": users},
-    }
+    files = {"cert_file": f"{name}.pem", "key_file": f"{name}.key", "ca_file": "ca.pem"}
+    tls: dict[str, Any] = {what: str(certs / file) for what, file in files.items()}
+    jetstream, authorization = {"store_dir": str(store)}, {"users": users}
+    settings = {"tls": tls | {"verify_and_map": True}, "jetstream": jetstream, "authorization": authorization}
     return json.dumps(settings, indent=2) + "\n"

@@ -23,6 +23,10 @@ TYPES: Final[Mapping[str, str]] = {
     "BOOL": "?", "UINT8": "u1", "UINT16": "<u2", "UINT32": "<u4", "UINT64": "<u8", "INT8": "i1", "INT16": "<i2",
     "INT32": "<i4", "INT64": "<i8", "FP16": "<f2", "FP32": "<f4", "FP64": "<f8",
 }  # fmt: skip
+_KINDS: Final = {name: np.dtype(code) for name, code in TYPES.items()}
+_NAMES: Final = {kind: name for name, kind in _KINDS.items()}
+_RANGES: Final = {name: (int(np.iinfo(k).min), int(np.iinfo(k).max)) for name, k in _KINDS.items() if k.kind in "iu"}
+_ALLOWED: Final = {"b": frozenset({bool}), "i": frozenset({int}), "u": frozenset({int}), "f": frozenset({int, float})}
 MOST_DIMENSIONS: Final = 8
 MOST_VALUES: Final = 2**31 - 1  # of one tensor
 
@@ -175,17 +179,18 @@ def _from_json(one: RequestInput) -> Array:
         made = np.empty(count, dtype=object)
         made[:] = [v.encode() for v in flat]
         return made.reshape(one.shape)
-    kind = np.dtype(TYPES[one.datatype])
-    allowed = (bool,) if kind.kind == "b" else (int,) if kind.kind in "iu" else (int, float)
-    wrong = [v for v in flat if type(v) not in allowed]
-    if wrong:
+    kind = _KINDS[one.datatype]
+    if not _ALLOWED[kind.kind].issuperset(map(type, flat)):
+        wrong = [v for v in flat if type(v) not in _ALLOWED[kind.kind]]
         raise InvalidValue(field, wrong[0], f"numbers of type {one.datatype}")
-    if kind.kind in "iu":
-        low, high = np.iinfo(kind).min, np.iinfo(kind).max
-        wrong = [v for v in flat if not low <= v <= high]
-        if wrong:
+    if kind.kind in "iu" and flat:
+        low, high = _RANGES[one.datatype]
+        if min(flat) < low or max(flat) > high:
+            wrong = [v for v in flat if not low <= v <= high]
             raise InvalidValue(field, wrong[0], f"numbers from {low} to {high}, which {one.datatype} can hold")
     try:
+        if kind.kind != "f":
+            return np.array(flat, dtype=kind).reshape(one.shape)
         with np.errstate(over="ignore"):  # what becomes infinite is refused by whoever wants finite numbers
             return np.array(flat, dtype=kind).reshape(one.shape)
     except OverflowError:
@@ -195,7 +200,7 @@ def _from_json(one: RequestInput) -> Array:
 def _flat(field: str, data: list[Any]) -> list[Any]:
     """Values in row-major order, however deeply they are nested, as far as a shape can say."""
     for _ in range(MOST_DIMENSIONS):
-        if not any(isinstance(v, list) for v in data):
+        if list not in map(type, data):
             return data
         data = [w for v in data for w in (v if isinstance(v, list) else [v])]
     raise InvalidValue(field, "lists in lists in lists", f"at most {MOST_DIMENSIONS} deep")
@@ -248,7 +253,7 @@ def respond(model: str, version: str, call: Call, outputs: Mapping[str, Array]) 
 def _datatype(array: Array) -> str:
     if array.dtype == object:
         return "BYTES"
-    return next(name for name, code in TYPES.items() if np.dtype(code) == array.dtype)
+    return _NAMES[array.dtype]
 
 
 def _to_bytes(array: Array) -> bytes:

@@ -43,8 +43,11 @@ def run(path: Path, *, style: log.Style, insecure: bool) -> None:
         log_config=None,  # what it has to say goes where everything goes
         access_log=False,
         server_header=False,
+        proxy_headers=False,
+        interface="asgi3",
     )
-    asyncio.run(_serve(_Told(settings, config.edge), Command(path, style, insecure)))
+    with asyncio.Runner(loop_factory=settings.get_loop_factory()) as runner:  # uvloop, where there is one
+        runner.run(_serve(_Told(settings, config.edge), Command(path, style, insecure)))
 
 
 @final

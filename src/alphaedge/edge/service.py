@@ -39,7 +39,7 @@ class Service:
         self._features = Features(config.model.fields, secret)
         self.journal = Journal(self.data / "journal.db", layout=self._features.layout)
         self.clock = clock(self.journal)
-        self._scribe = Scribe(self.journal, self.clock)
+        self._scribe = Scribe(self.journal, self.clock, self._outputs, self._features.pack)
         self._model = seeded(config)
         self._schema = schema(config, self._model)
         self._predictor: Predictor | None = None
@@ -49,14 +49,15 @@ class Service:
 
     async def predict(self, inputs: Mapping[str, Array]) -> tuple[list[int], NDArray[np.float32]]:
         """Predictions [B] of examples, given field by field, and their ids, which feedback will name."""
-        predictor = self._predicting()
-        examples = self._features.take(inputs)
-        found, _ = predictor.predict(self._features.tensors(examples, self._model.fields))
-        outputs = found.numpy()
-        ids = await self._written(self._scribe.predicted(self._features.pack(examples), outputs.tolist()))
+        self._predicting()
+        ids, outputs = await self._written(self._scribe.predicted(self._features.take(inputs)))
         self._pending += len(ids)
         self.metrics.predicted(len(ids))
-        return ids, outputs.astype(np.float32)
+        return ids, outputs
+
+    def _outputs(self, examples: Array) -> NDArray[np.float32]:
+        found, _ = self._predicting().predict(self._features.tensors(examples, self._model.fields))
+        return found.numpy().astype(np.float32)
 
     async def feedback(self, ids: Sequence[int], labels: Sequence[float]) -> dict[str, int]:
         """Take what came of predictions; how many were accepted, known already, expired or unknown."""

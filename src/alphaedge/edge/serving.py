@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hmac
+import traceback
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final, final
@@ -18,6 +19,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from alphaedge.edge.journal import JournalError
+from alphaedge.edge.log import warn
 from alphaedge.edge.metrics import Measured
 from alphaedge.edge.openapi import (
     JSON,
@@ -54,7 +56,8 @@ class Server:
         self._description = msgspec.json.encode(describe(self.config, version, token=token is not None))
         model = f"/v2/models/{self.config.model.name}"
         models = (model, *(f"{model}/versions/{number}" for number in VERSIONS))
-        app = Starlette(
+        self._often = {f"{path}/infer": self._infer for path in models} | {f"{model}/feedback": self._feedback}
+        self._rest = Starlette(
             routes=[
                 Route("/metrics", self._metrics),
                 Route(PATH, self._described),
@@ -66,16 +69,25 @@ class Server:
                 *(Route(f"{path}/infer", self._infer, methods=["POST"]) for path in models),
                 Route(f"{model}/feedback", self._feedback, methods=["POST"]),
             ],
-            exception_handlers={
-                InvalidValue: _refuse(400),
-                JournalError: _refuse(503),
-                ParametersError: _refuse(503),
-                HTTPException: _http_error,
-                Exception: _unexpected,
-            },
+            exception_handlers=HANDLERS,
             lifespan=self._lifespan,
         )
-        self.app = Measured(app, service.metrics)
+        self.app = Measured(self._answer, service.metrics)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """What comes a thousand times a second goes past the router and its layers; the rest through them."""
+        often = self._often.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        if often is None:
+            await self._rest(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        try:
+            answer = await often(request)
+        except Exception as error:
+            answer = await next(handle for kind, handle in HANDLERS.items() if isinstance(error, kind))(request, error)
+            if answer.status_code == 500:
+                warn("an error inside the server", exception="".join(traceback.format_exception(error)))
+        await answer(scope, receive, send)
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
@@ -240,3 +252,12 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 async def _unexpected(_: Request, error: Exception) -> Response:
     return _refusal(f"an error inside the server ({type(error).__name__}); its log says more", 500)
+
+
+HANDLERS: Final[Mapping[Any, Callable[[Request, Exception], Awaitable[Response]]]] = {
+    InvalidValue: _refuse(400),
+    JournalError: _refuse(503),
+    ParametersError: _refuse(503),
+    HTTPException: _http_error,
+    Exception: _unexpected,
+}

@@ -1,0 +1,59 @@
+"""A module that reads its parameters where they are: for one prediction after the other, with nothing in between.
+
+``functional_call`` looks every parameter up by name and checks for ties on each call, which takes longer than a small
+model itself. Here the places of all parameters are found once, and a call puts tensors there.
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+from alphaedge.core.model import Model
+
+Place = tuple[dict[str, Any], str]
+
+
+@final
+class Bound:
+    """A copy of a model's module in evaluation mode."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._module = copy.deepcopy(model.module).eval()
+        places: dict[int, list[Place]] = {}  # a tied parameter has several
+        for owner in self._module.modules():
+            for name, parameter in owner._parameters.items():
+                places.setdefault(id(parameter), []).append((owner._parameters, name))
+        named = dict(self._module.named_parameters())
+        self._dense = [places[id(named[s.name])] for s in model.dense_layout]
+        self._columns = [[(c, places[id(named[c.name])]) for c in table.columns] for table in model.tables]
+        self._buffers = dict(self._module.named_buffers())
+        for table in self._columns:
+            for _, here in table:
+                _put(here, torch.empty(0))  # the whole table is not needed here
+
+    def views(self, dense: Tensor) -> list[Tensor]:
+        """A dense part [D] in the shapes of the parameters, to be given to ``outputs`` again and again."""
+        return [dense[s.start : s.stop].view(s.shape) for s in self._model.dense_layout]
+
+    def outputs(
+        self, views: Sequence[Tensor], rows: Sequence[Tensor], buffers: Mapping[str, Tensor], inputs: Sequence[Tensor]
+    ) -> Tensor:
+        """Outputs [B]. rows: per id table [C, width], which ids in the inputs are places of."""
+        for here, value in zip(self._dense, views, strict=True):
+            _put(here, value)
+        for table, matrix in zip(self._columns, rows, strict=True):
+            for column, here in table:
+                _put(here, matrix[:, column.start : column.stop].view(-1, *column.shape[1:]))
+        for name, own in self._buffers.items():
+            own.copy_(buffers[name])  # its own, should it write there
+        outputs: Tensor = self._module(*inputs)
+        return outputs.reshape(len(inputs[0]))
+
+
+def _put(places: Sequence[Place], value: Tensor) -> None:
+    for parameters, name in places:
+        parameters[name] = value

@@ -18,7 +18,8 @@ from alphaedge.edge.authority import Folder
 from alphaedge.edge.config import NatsConfig
 from alphaedge.edge.directory import Directory, Gossip
 from alphaedge.edge.gossip import Book, Digest, News
-from alphaedge.edge.nats_directory import INBOX, NatsDirectory, cancelled, key
+from alphaedge.edge.nats_config import INBOX, key
+from alphaedge.edge.nats_directory import NatsDirectory, cancelled
 from alphaedge.edge.peer_client import PeerClient
 from alphaedge.edge.peer_server import PeerServer
 from alphaedge.edge.records import About, Record

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from alphaedge.edge.certs import identity, load_certificate
-from alphaedge.edge.nats_directory import server_config
+from alphaedge.edge.nats_config import server_config
 
 from .processes import wait_for
 

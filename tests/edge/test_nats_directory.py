@@ -14,7 +14,8 @@ from nats.js.api import AckPolicy, ConsumerConfig
 from nats.js.errors import APIError, NoKeysError, NotFoundError
 
 from alphaedge.edge.config import NatsConfig
-from alphaedge.edge.nats_directory import NatsDirectory, key
+from alphaedge.edge.nats_config import key
+from alphaedge.edge.nats_directory import NatsDirectory
 from alphaedge.edge.trust import Insecure
 from alphaedge.errors import InvalidValue
 

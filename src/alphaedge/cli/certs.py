@@ -24,6 +24,8 @@ alphaedge certs issue certs --edge berlin --region DE --host berlin.example.com 
 alphaedge certs renew certs --edge berlin
 
 alphaedge certs show certs
+
+alphaedge certs nats certs > nats.conf
 """
 SOON = dt.timedelta(days=14)  # a certificate that ends within this time is pointed out
 
@@ -94,6 +96,22 @@ def show(
         Console().print(table)
     if any(isinstance(what, AlphaEdgeError) for what in found.values()):
         raise typer.Exit(1)
+
+
+@app.command(epilog=EXAMPLES)
+def nats(
+    folder: Where,
+    server: Annotated[str, typer.Option(help="The edge name in the server's own certificate.")] = "nats",
+    store: Annotated[Path, typer.Option(help="Where the server keeps its streams.")] = Path("jetstream"),
+    bucket: Annotated[str, typer.Option(help="As in peers.nats of the edges.")] = "alphaedge",
+) -> None:
+    """Print the configuration of a NATS server: each edge may write its own record and read all."""
+    with _authority(folder) as (authority, now):
+        from alphaedge.edge.nats_config import server_config
+
+        found = authority.show(now)
+        known = [one for edge, one in found.items() if edge != server and not isinstance(one, AlphaEdgeError)]
+        sys.stdout.write(server_config(known, certs=folder, store=store, name=server, bucket=bucket))
 
 
 def _row(edge: str, what: Any, now: dt.datetime) -> dict[str, Any]:

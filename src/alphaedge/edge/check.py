@@ -2,6 +2,7 @@
 
 import datetime as dt
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import torch
 
@@ -78,6 +79,7 @@ def _certificates(config: EdgeConfig, folder: Path, now: dt.datetime, *, insecur
             ("peers.host", peers.host),
             ("peers.address", peers.address or peers.host),
             *(("peers.seeds", seed) for seed in peers.seeds),
+            *(("peers.nats.servers", urlsplit(url).netloc) for url in (peers.nats.servers if peers.nats else ())),
         ):
             check_loopback(field, address)
         return "insecure: peers on this machine are believed whatever they say"

@@ -7,19 +7,17 @@ Without it, say while its servers elect a leader, the edges go on. Everybody hea
 
 The cluster is not believed more than anybody else. What is under a key counts only if that edge has signed it, and if
 it is not older than what is known. Only a removal has no signature: that nobody removes another's key is up to the
-permissions of the server (``server_config``), and who was removed is back with its next sign of life.
+permissions of the server (``nats_config``), and who was removed is back with its next sign of life.
 """
 
 import asyncio
 import contextlib
-import json
 import math
 import random
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, final
 from urllib.parse import urlsplit
 
@@ -32,9 +30,9 @@ from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, KeyValueConfig
 from nats.js.errors import APIError, BucketNotFoundError
 from nats.js.kv import KV_DEL, KV_OP
 
-from alphaedge.edge.certs import Identity
 from alphaedge.edge.config import NatsConfig
 from alphaedge.edge.log import say, warn
+from alphaedge.edge.nats_config import FOLDER, INBOX, key
 from alphaedge.edge.records import About, Record, RecordError
 from alphaedge.edge.trust import Trust, check_loopback
 
@@ -43,7 +41,6 @@ PATIENCE: Final = 2  # seconds for a connection or an answer
 REST: Final = 1.0  # seconds, about, between two attempts to connect
 REPLICAS: Final = 3  # of a new bucket, in a cluster
 TOO_FEW_SERVERS: Final = 10005, 10074  # what JetStream says then: no peers for them, and no cluster at all
-FOLDER, INBOX = "edges.", "_INBOX."  # what all keys begin with, and where answers go: then the key of who has asked
 LAST, UNASKED = DeliverPolicy.LAST_PER_SUBJECT, AckPolicy.NONE
 ONE_OF_EACH: Final = ConsumerConfig(deliver_policy=LAST, ack_policy=UNASKED, num_replicas=1, mem_storage=True)
 
@@ -261,39 +258,3 @@ async def cancelled(task: asyncio.Task[None]) -> None:
     while not task.done():
         task.cancel()
         await asyncio.wait({task}, timeout=0.1)
-
-
-def key(edge: str) -> str:
-    """An edge's key in the bucket. Names may have dots at any place, which keys may not.
-
-    >>> key("berlin.shop")
-    'edges.berlin=shop'
-    """
-    return FOLDER + edge.replace(".", "=")
-
-
-def server_config(
-    edges: Sequence[Identity], *, certs: Path, store: Path, name: str = "nats", bucket: str = "alphaedge"
-) -> str:
-    """The configuration of a nats-server for a fleet: an edge may write its own record and read all.
-
-    certs: a folder with ca.pem, and with NAME.pem and NAME.key of the server itself, issued like an edge's. An edge
-    shows its certificate, and the subject of that, in the order of RFC 2253, is a user. After a new edge write it again
-    and tell the servers (``nats-server --signal reload``). A cluster needs its ``cluster`` block beside it.
-    """
-    api = [f"$JS.API.{call}.KV_{bucket}" for call in ("STREAM.INFO", "STREAM.CREATE", "CONSUMER.CREATE")]
-    users = [
-        {
-            "user": f"CN={one.edge},OU={one.region}",
-            "permissions": {
-                "publish": [f"$KV.{bucket}.{key(one.edge)}", *api],
-                "subscribe": [f"$KV.{bucket}.{FOLDER}>", f"{INBOX}{key(one.edge)}.>"],
-            },
-        }
-        for one in edges
-    ]
-    files = {"cert_file": f"{name}.pem", "key_file": f"{name}.key", "ca_file": "ca.pem"}
-    tls: dict[str, Any] = {what: str(certs / file) for what, file in files.items()}
-    jetstream, authorization = {"store_dir": str(store)}, {"users": users}
-    settings = {"tls": tls | {"verify_and_map": True}, "jetstream": jetstream, "authorization": authorization}
-    return json.dumps(settings, indent=2) + "\n"

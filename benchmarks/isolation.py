@@ -40,7 +40,7 @@ AROUND = 0.1  # seconds around the end of an aggregation: it writes a checkpoint
 
 def aggregations(edge: Edge) -> int:
     """How many there were, by the newest checkpoint."""
-    names = (re.match(r"checkpoint-(\d+)-", p.name) for p in (edge.folder / "data" / "checkpoints").iterdir())
+    names = (re.match(r"checkpoint-[0-9a-z]+-(\d+)-", p.name) for p in (edge.folder / "data" / "checkpoints").iterdir())
     return max((int(found[1]) for found in names if found), default=0)
 
 

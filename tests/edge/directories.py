@@ -92,7 +92,7 @@ class GossipFleet:
         own = trust(self.certs, edge)
         server, client = PeerServer(own), PeerClient(own, time.monotonic)
         address = f"127.0.0.1:{await server.start('127.0.0.1', 0)}"
-        book = Book(edge, own.verify, self.seeds, down_after=DOWN)
+        book = Book(edge, own.verify, self.seeds, DOWN, sign=own.sign_beat, genuine=own.genuine)
         made = Gossip(book, client, time.time, random.Random(0))
         server.handlers.update(made.handlers())
         self.ports[edge], self.edges[edge] = (address, server, client), made

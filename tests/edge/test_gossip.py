@@ -9,7 +9,7 @@ import pytest
 
 from alphaedge.edge.certs import Pair, create_authority, issue
 from alphaedge.edge.gossip import Book, Digest, News
-from alphaedge.edge.records import About, Record, RecordError, sign, verify
+from alphaedge.edge.records import About, Record, RecordError, sign, sign_beat, verify, verify_beat
 
 NOW = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
 CA = create_authority("shops", now=NOW, days=1000)
@@ -195,12 +195,34 @@ def test_a_liar_can_neither_kill_an_edge_nor_speak_for_it() -> None:
     net.rounds_until({everybody})
     far = int((net.now + 10**6) * 1000)  # a heartbeat from the future would make the true ones look old
     for edge in net.edges.values():
-        edge.merge(News([], Digest({"e1": (10**9, far)})), net.now)
+        edge.merge(News([], Digest({"e1": (10**9, far, b"")})), net.now)
         edge.merge(News([unsigned(about(edge.me, version=10**6))], Digest({})), net.now)
     for _ in range(20):
         net.round()
     assert net.views() == {everybody}
     assert all(edge.alive(net.now)[edge.me].version == 1 for edge in net.edges.values())
+
+
+def test_a_forged_heartbeat_is_refused_and_changes_nothing() -> None:
+    """One that is a little ahead would make the true ones look old, and its edge dead."""
+    kiel = pair("kiel")
+    me = Book("berlin", believed, [], genuine=verify_beat)
+    me.speak(sign(about("berlin"), pair("berlin")), 1.0)
+    me.merge(News([sign(about("kiel"), kiel)], Digest({})), 1.0)
+    ahead = 30_000
+    for signature in (
+        b"",
+        b"x" * 70,
+        sign_beat("kiel", ahead, pair("essen")),
+        sign_beat("kiel", ahead + 1, kiel),
+    ):
+        me.merge(News([], Digest({"kiel": (1, ahead, signature)})), 2.0)
+    assert me.refused == {"a heartbeat of kiel is not signed by it": 4}
+    for second in range(1, 20):
+        beat = 1000 * second
+        me.merge(News([], Digest({"kiel": (1, beat, sign_beat("kiel", beat, kiel))})), float(second))
+        assert "kiel" in me.alive(float(second))
+    assert me.digest().heard["kiel"][1] == 19_000
 
 
 def test_refused_records_are_counted_by_their_reason() -> None:

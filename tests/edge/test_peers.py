@@ -156,7 +156,7 @@ def test_refusals_arrive_with_their_reason(certs: Path, request_: bytes, words: 
         async with serving(certs) as (address, _), asking(certs) as me:
             with pytest.raises(PeerError, match=words):
                 await me.ask(address, "pull", request_, edge="paris")
-            assert me.resting(address)
+            assert me.resting(address, "paris")
 
     run(test())
 
@@ -238,7 +238,7 @@ def test_a_peer_that_hangs_is_given_up_and_left_alone(certs: Path, monkeypatch: 
         async with odd_server(certs, handle) as address, asking(certs) as me:
             with pytest.raises(PeerError, match="no answer in"):
                 await me.ask(address, "pull", b"x", edge="paris")
-            assert me.resting(address)
+            assert me.resting(address, "paris")
 
     run(test())
 

@@ -1,5 +1,6 @@
 """The server predicts what the learner would, from parameters that were handed over."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -7,15 +8,18 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
-from alphaedge import InvalidValue
+from alphaedge import InvalidValue, Model
 from alphaedge.core.gradients import OneAtATime
+from alphaedge.edge.bound import Bound
 from alphaedge.edge.config import FieldConfig
 from alphaedge.edge.features import Features
 from alphaedge.edge.numbering import key_of
 from alphaedge.edge.parameters import Reader, Writer
 from alphaedge.edge.predictor import Predictor, hand_over
 
+from ..core.zoo import ZOO, Case, Recurrent, numbers, run_of
 from .test_learner import shop_fleet
 
 
@@ -40,6 +44,53 @@ def test_the_server_predicts_what_the_learner_would(tmp_path: Path, capacity: in
         assert torch.equal(found, model.loss.link(fleet.edges[name].predict(inputs)))
 
     fleet.live(compare)
+
+
+@pytest.mark.parametrize("kind", ZOO)
+def test_a_bound_module_gives_what_a_called_one_gives(kind: str) -> None:
+    model = ZOO[kind].model()
+    run = run_of(ZOO[kind], model, edges=2)
+    dense, rows, buffers, inputs = run.without_labels()
+    expected = OneAtATime(model).outputs(dense, rows, buffers, inputs)
+    bound = Bound(model)
+    for edge in (0, 1, 0):
+        state = {name: b[edge] for name, b in buffers.items()}
+        given_ = (bound.views(dense[edge]), [r[edge] for r in rows], state, [x[edge] for x in inputs])
+        with torch.no_grad():
+            found = bound.outputs(*given_)
+        torch.testing.assert_close(found, expected[edge], rtol=1e-10, atol=1e-10)
+        assert all(torch.equal(state[name], buffers[name][edge]) for name in state), "it writes nowhere"
+
+
+class Keeps(nn.Module):
+    """A module that has kept a parameter elsewhere, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 1)
+        self.kept = [self.layer.weight]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(x, self.kept[0], self.layer.bias)
+
+
+def test_a_module_that_keeps_its_parameters_elsewhere_shows_it() -> None:
+    """And so the server finds out, and calls it the plain way."""
+    model = Model(Keeps(), fields=["x"])
+    bound = Bound(model)
+    with torch.no_grad():
+        assert bound.outputs(bound.views(model.initial_dense()), [], {}, [torch.ones(2, 3)]).isnan().all()
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_recurrent_modules_can_be_bound(kind: Callable[..., nn.Module]) -> None:
+    case = Case(lambda: Recurrent(kind), numbers(2, 3))
+    model = case.model()
+    dense, rows, buffers, inputs = run_of(case, model, edges=1).without_labels()
+    bound = Bound(model)
+    with torch.no_grad():
+        found = bound.outputs(bound.views(dense[0]), [], {}, [x[0] for x in inputs])
+    torch.testing.assert_close(found, OneAtATime(model).outputs(dense, rows, buffers, inputs)[0])
 
 
 FIELDS = (

@@ -5,6 +5,7 @@ model itself. Here the places of all parameters are found once, and a call puts 
 """
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
@@ -31,9 +32,11 @@ class Bound:
         self._dense = [places[id(named[s.name])] for s in model.dense_layout]
         self._columns = [[(c, places[id(named[c.name])]) for c in table.columns] for table in model.tables]
         self._buffers = dict(self._module.named_buffers())
-        for table in self._columns:
-            for _, here in table:
-                _put(here, torch.empty(0))  # the whole table is not needed here
+        # What a module has kept of its parameters elsewhere, as recurrent ones do, would be out of date: let it show.
+        with torch.no_grad():
+            for parameter in named.values():
+                if parameter.requires_grad:
+                    parameter.fill_(math.nan)
 
     def views(self, dense: Tensor) -> list[Tensor]:
         """A dense part [D] in the shapes of the parameters, to be given to ``outputs`` again and again."""

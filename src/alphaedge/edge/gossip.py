@@ -3,9 +3,9 @@
 Each round an edge sends a few others a digest: the version of every record that it has, and when it last heard of
 each edge. Who gets it answers with what is newer. Records are signed, so it does not matter who passes them on.
 
-Whether an edge is alive is told apart from what it says: a heartbeat, the origin's time in milliseconds, travels with
-every digest. An edge that nobody has heard of for a while counts as down; it stays in the book, and now and then one
-that is down is asked all the same: that is what joins the halves of a broken net again.
+Whether an edge is alive is told apart from what it says: a heartbeat, the origin's time in milliseconds with its
+signature, travels with every digest. An edge that nobody has heard of for a while counts as down; it stays in the book,
+and now and then one that is down is asked all the same: that is what joins the halves of a broken net again.
 """
 
 import random
@@ -23,9 +23,9 @@ LIVE, DEAD = 2, 1  # how many of each are asked in a round
 
 @final
 class Digest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What an edge has: by edge, the version of its record and its latest heartbeat."""
+    """What an edge has: by edge, the version of its record, its latest heartbeat and that one's signature."""
 
-    heard: dict[str, tuple[int, int]]
+    heard: dict[str, tuple[int, int, bytes]]
 
 
 @final
@@ -41,8 +41,9 @@ class News(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 class _Entry:
     record: Record
     about: About
-    heartbeat: int  # the origin's time, milliseconds
-    heard: float  # the own time at which the heartbeat last moved
+    heartbeat: int = 0  # the origin's time, milliseconds
+    signature: bytes = b""  # under the heartbeat
+    heard: float = 0.0  # the own time at which the heartbeat last moved
 
 
 @final
@@ -52,6 +53,7 @@ class Book:
 
     verify: what a record says, or a ``RecordError``. seeds: addresses to begin with. down_after: seconds without a
     sign of life after which an edge counts as down. forget_after: seconds after which one that is down is forgotten.
+    sign: the own signature under a heartbeat. genuine: whether the edge of a record has signed a heartbeat.
     """
 
     me: str
@@ -59,6 +61,8 @@ class Book:
     seeds: Sequence[str]
     down_after: float = 5.0
     forget_after: float = 7 * 24 * 3600.0
+    sign: Callable[[int], bytes] = lambda _: b""
+    genuine: Callable[[Record, int, bytes], bool] = lambda *_: True
     refused: dict[str, int] = field(default_factory=dict)
     _book: dict[str, _Entry] = field(default_factory=dict)
 
@@ -66,17 +70,19 @@ class Book:
         """Set the own record, and give a sign of life."""
         about = self.verify(record)
         old = self._book.get(self.me)
-        self._book[self.me] = _Entry(record, about, old.heartbeat if old else 0, now)
+        # Versions grow over restarts, also when the clock was set back, and so do heartbeats then.
+        self._book[self.me] = _Entry(record, about, max(old.heartbeat if old else 0, about.version))
         self.beat(now)
 
     def beat(self, now: float) -> None:
         """Give a sign of life; it grows though the clock may jump back."""
         entry = self._book[self.me]
         entry.heartbeat, entry.heard = max(entry.heartbeat + 1, int(now * 1000)), now
+        entry.signature = self.sign(entry.heartbeat)
 
     def digest(self) -> Digest:
         """What this edge has."""
-        return Digest({edge: (e.about.version, e.heartbeat) for edge, e in self._book.items()})
+        return Digest({edge: (e.about.version, e.heartbeat, e.signature) for edge, e in self._book.items()})
 
     def answer(self, digest: Digest, now: float) -> News:
         """What the sender of a digest lacks; its heartbeats are taken note of."""
@@ -95,7 +101,10 @@ class Book:
             old = self._book.get(about.edge)
             if about.edge == self.me or (old is not None and old.about.version >= about.version):
                 continue
-            self._book[about.edge] = _Entry(record, about, old.heartbeat if old else 0, old.heard if old else now)
+            made = _Entry(record, about, heard=now)
+            if old is not None:
+                made.heartbeat, made.signature, made.heard = old.heartbeat, old.signature, old.heard
+            self._book[about.edge] = made
             fresh.append(about)
         self._hear(news.digest, now)
         return fresh
@@ -105,15 +114,20 @@ class Book:
         return [
             entry.record
             for edge, entry in self._book.items()
-            if digest.heard.get(edge, (-1, 0))[0] < entry.about.version
+            if digest.heard.get(edge, (-1, 0, b""))[0] < entry.about.version
         ]
 
     def _hear(self, digest: Digest, now: float) -> None:
         limit = int(now * 1000) + AHEAD
-        for edge, (_, heartbeat) in digest.heard.items():
+        for edge, (_, heartbeat, signature) in digest.heard.items():
             entry = self._book.get(edge)
-            if entry is not None and edge != self.me and entry.heartbeat < heartbeat <= limit:
-                entry.heartbeat, entry.heard = heartbeat, now
+            if entry is None or edge == self.me or not entry.heartbeat < heartbeat <= limit:
+                continue
+            if self.genuine(entry.record, heartbeat, signature):
+                entry.heartbeat, entry.signature, entry.heard = heartbeat, signature, now
+            else:
+                reason = f"a heartbeat of {edge} is not signed by it"
+                self.refused[reason] = self.refused.get(reason, 0) + 1
 
     def alive(self, now: float) -> dict[str, About]:
         """The edges that are there, this one included."""

@@ -206,7 +206,8 @@ class Journal:
     def probe(self) -> None:
         """Write something that means nothing: fails where writing fails."""
         with _Transaction(self):
-            self._db.execute("update state set value = value where name = 'expired'")
+            # Something else each time: SQLite does not write what has not changed.
+            self._db.execute("replace into state values ('probe', random())")
 
     def close(self) -> None:
         """Close the file."""

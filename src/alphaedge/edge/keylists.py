@@ -17,7 +17,7 @@ from torch import Tensor
 
 from alphaedge.errors import AlphaEdgeError
 
-MOST_KEYS: Final = 50_000_000
+MOST_KEYS: Final = 10_000_000
 COUNT: Final = 4  # bytes for the number of keys
 
 

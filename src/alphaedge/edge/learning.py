@@ -29,7 +29,7 @@ from alphaedge.edge.lookup import NOBODY, named
 from alphaedge.edge.parameters import Writer
 from alphaedge.edge.predictor import hand_over
 from alphaedge.edge.pulls import Pulls
-from alphaedge.edge.status import PeerStatus, Status, write
+from alphaedge.edge.status import PeerStatus, Status, read, write
 from alphaedge.metrics import SCORES
 
 NAP: Final = 0.02  # seconds between two looks at the journal, when there is nothing to learn
@@ -87,7 +87,9 @@ class Learning:
         self._saved = self.progress.lesson
         for reason in wrong:
             warn("a checkpoint is refused", reason=reason)
+        before = read(self._status_file)
         self.status = Status(edge=config.edge, region=config.region, schema=self.schema, started=clock())
+        self.status.version = before.version if before else 0
         self._adoptions = AdoptionLog(data / "adopted.db")
         self._looked = self._journal.last_prediction()
         self._strangers = Strangers()

@@ -93,13 +93,14 @@ class Network:
 
     async def _speak(self) -> None:
         """Tell the fleet how things stand here."""
-        learner = self.learning.learner
+        learner, status = self.learning.learner, self.learning.status
+        status.version = max(status.version + 1, time.time_ns() // 1_000_000)  # it grows though the clock may not
         about = About(
             edge=self.config.edge,
             region=self.config.region,
             address=self._address,
             schema=self.learning.schema,
-            version=time.time_ns() // 1_000_000,
+            version=status.version,
             publication=learner.publication.number,
             shares=learner.topology,
         )
@@ -170,7 +171,7 @@ class Network:
 
     async def _pull(self, peer: str, address: str, ask: Callable[[bool], Asked], what: str = "pull") -> Pull | None:
         """What is wished for of an edge's model, if it comes in time and can be believed."""
-        if self._client.resting(address):
+        if self._client.resting(address, peer):
             return None
         status = self.peers.setdefault(peer, PeerStatus())
         try:
@@ -217,7 +218,7 @@ class Network:
             await asyncio.sleep(ADOPT_EVERY)
             sources, neighbours = self.sources(), self.learning.learner.links.neighbours
             asked = [j for j in neighbours if j in sources] or list(sources)  # before the first aggregation: anybody
-            ready = [j for j in asked if sources[j].publication > 0 and not self._client.resting(sources[j].address)]
+            ready = [j for j in asked if sources[j].publication > 0 and not self._client.resting(sources[j].address, j)]
             keys = await self._learner(lambda: self.learning.strangers(time.monotonic())) if ready else []
             if not keys:
                 continue
@@ -235,6 +236,7 @@ class Network:
             self._policy.refresh()
             if self._trust.refresh():
                 say("the certificate was renewed")
+                await self._speak()
             await self._part_with_the_forbidden()
             await asyncio.sleep(LOOK)
 

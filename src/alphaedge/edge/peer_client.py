@@ -17,6 +17,7 @@ from alphaedge.edge.trust import Trust
 from alphaedge.errors import AlphaEdgeError
 
 LARGEST_ANSWER: Final = 1_000_000_000  # bytes
+LONGEST_REASON: Final = 300  # bytes of what a peer says that refuses
 SHORTEST, LONGEST = 2.0, 60.0  # seconds for an answer
 FIRST_REST, LONGEST_REST = 1.0, 60.0  # seconds that a failing peer is left alone
 CHUNK: Final = 1 << 16
@@ -62,12 +63,12 @@ class PeerClient:
 
     trust: Trust
     clock: Callable[[], float]
-    manners: dict[str, Manner] = field(default_factory=dict)
+    manners: dict[tuple[str, str | None], Manner] = field(default_factory=dict)  # of who is said to be where
     _session: aiohttp.ClientSession | None = None
 
     async def ask(self, address: str, what: str, body: bytes, *, edge: str | None = None) -> bytes:
         """An answer within the peer's deadline. edge: who must be the one that answers."""
-        manner = self.manners.setdefault(address, Manner())
+        manner = self._manner(address, edge)
         began, deadline = self.clock(), manner.deadline()
         try:
             found = await self.within(deadline, address, what, body, edge=edge)
@@ -87,9 +88,12 @@ class PeerClient:
         except (aiohttp.ClientError, OSError) as error:
             raise PeerError(f"{address}: {type(error).__name__}: {error}") from None
 
-    def resting(self, address: str) -> bool:
-        """Whether a peer is left alone for now."""
-        return self.manners.setdefault(address, Manner()).rest_until > self.clock()
+    def resting(self, address: str, edge: str | None = None) -> bool:
+        """Whether a peer is left alone for now. Others at its address, so far as anybody says, are not."""
+        return self._manner(address, edge).rest_until > self.clock()
+
+    def _manner(self, address: str, edge: str | None) -> Manner:
+        return self.manners.setdefault((address, edge), Manner())
 
     async def close(self) -> None:
         """Close all connections."""
@@ -106,10 +110,13 @@ class PeerClient:
 
     async def _post(self, address: str, what: str, body: bytes, edge: str | None) -> bytes:
         url = f"{self.trust.scheme}://{address}/peer"
-        async with self._open().post(f"{url}/{what}", data=body, headers=self.trust.headers()) as response:
+        # Nobody is sent elsewhere: what a peer points to may be none of the fleet.
+        asking = self._open().post(f"{url}/{what}", data=body, headers=self.trust.headers(), allow_redirects=False)
+        async with asking as response:
             self._identified(address, edge, response)
             if response.status != 200:
-                raise PeerError(f"{address}: {response.status}: {(await response.text())[:300]}", response.status)
+                reason = (await response.content.read(LONGEST_REASON)).decode(errors="replace")
+                raise PeerError(f"{address}: {response.status}: {reason}", response.status)
             data = bytearray()
             token = response.headers.get("etag", "")
             try:
@@ -119,7 +126,7 @@ class PeerClient:
                 if not token:
                     raise
         rest = f"{url}/again/{token}?from={len(data)}"
-        async with self._open().get(rest, headers=self.trust.headers()) as response:
+        async with self._open().get(rest, headers=self.trust.headers(), allow_redirects=False) as response:
             self._identified(address, edge, response)
             if response.status != 200:
                 raise PeerError(f"{address}: its answer broke off, and the rest is gone", response.status)

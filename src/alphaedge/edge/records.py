@@ -74,6 +74,26 @@ def verify(record: Record, authority: x509.Certificate, now: dt.datetime) -> Abo
     return about
 
 
+def sign_beat(edge: str, beat: int, pair: Pair) -> bytes:
+    """The signature of an edge under a sign of life."""
+    return pair.key.sign(_beat(edge, beat), SIGNED)
+
+
+def verify_beat(record: Record, beat: int, signature: bytes) -> bool:
+    """Whether the edge of a record, which was verified before, has signed a sign of life."""
+    key = x509.load_der_x509_certificate(record.certificate).public_key()
+    assert isinstance(key, ec.EllipticCurvePublicKey)
+    try:
+        key.verify(signature, _beat(read(record).edge, beat), SIGNED)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def _beat(edge: str, beat: int) -> bytes:
+    return f"{edge} is alive at {beat}".encode()
+
+
 def read(record: Record) -> About:
     """What the record says, whoever has written it."""
     try:

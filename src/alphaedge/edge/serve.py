@@ -18,6 +18,7 @@ import uvicorn
 from alphaedge.edge import log
 from alphaedge.edge.clock import steady
 from alphaedge.edge.config import load
+from alphaedge.edge.guard import Guarded
 from alphaedge.edge.journal import Journal
 from alphaedge.edge.service import Service
 from alphaedge.edge.serving import Server
@@ -43,6 +44,7 @@ def run(path: Path, *, style: log.Style, insecure: bool) -> None:
         log_config=None,  # what it has to say goes where everything goes
         access_log=False,
         server_header=False,
+        http=Guarded,
         proxy_headers=False,
         interface="asgi3",
     )

@@ -49,6 +49,7 @@ class Status(msgspec.Struct, kw_only=True):
     aggregation_seconds: float = 0.0
     adopted: int = 0  # rows taken from peers at first sight
     records_refused: int = 0
+    version: int = 0  # of the record that was last told the other edges
     peers: dict[str, PeerStatus] = {}
 
 

@@ -11,8 +11,8 @@ from typing import Final, Protocol, final
 import msgspec
 from cryptography import x509
 
-from alphaedge.edge.certs import CertificateError, Identity, Pair, check, load_certificate
-from alphaedge.edge.records import About, Record, read, sign, verify
+from alphaedge.edge.certs import CertificateError, Identity, Pair, check, identity, load_certificate
+from alphaedge.edge.records import About, Record, read, sign, sign_beat, verify, verify_beat
 from alphaedge.errors import InvalidValue
 
 NAME: Final = "x-alphaedge-edge"
@@ -44,6 +44,14 @@ class Trust(Protocol):
 
     def verify(self, record: Record) -> About:
         """What a record says, or ``RecordError``."""
+        ...
+
+    def sign_beat(self, beat: int) -> bytes:
+        """The own signature under a sign of life."""
+        ...
+
+    def genuine(self, record: Record, beat: int, signature: bytes) -> bool:
+        """Whether the edge of a record that was verified before has signed a sign of life."""
         ...
 
     def refresh(self) -> bool:
@@ -94,6 +102,14 @@ class Certified:
         """See ``Trust``."""
         return verify(record, self._trusted, self.now())
 
+    def sign_beat(self, beat: int) -> bytes:
+        """See ``Trust``."""
+        return sign_beat(identity(self._pair.certificate).edge, beat, self._pair)
+
+    def genuine(self, record: Record, beat: int, signature: bytes) -> bool:
+        """See ``Trust``."""
+        return verify_beat(record, beat, signature)
+
     def refresh(self) -> bool:
         """See ``Trust``. Connections that are open stay as they are."""
         stamp = max(path.stat().st_mtime_ns for path in (self.certificate, self.key))
@@ -138,6 +154,14 @@ class Insecure:
     def verify(self, record: Record) -> About:
         """See ``Trust``."""
         return read(record)
+
+    def sign_beat(self, beat: int) -> bytes:
+        """See ``Trust``."""
+        return b""
+
+    def genuine(self, record: Record, beat: int, signature: bytes) -> bool:
+        """See ``Trust``."""
+        return True
 
     def refresh(self) -> bool:
         """See ``Trust``."""

@@ -9,10 +9,11 @@ Which keys a request or an answer is about is said in terms of a list that both 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Annotated, Final, final
 
 import msgspec
 import torch
+from msgspec import Meta
 from safetensors import SafetensorError
 from safetensors.torch import load as decode
 from safetensors.torch import save as encode
@@ -24,6 +25,8 @@ from alphaedge.errors import AlphaEdgeError
 
 # How many times as large as the own parameters a peer's may be, by their root mean square, before nobody believes it.
 LARGEST: Final = 100.0
+KINDS: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+Count = Annotated[int, Meta(ge=-(2**53), le=2**53)]  # what fits into a float, and into any message
 
 
 class Refused(AlphaEdgeError):
@@ -36,7 +39,7 @@ class Forgotten(AlphaEdgeError):
 
 class _Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, array_like=True):
     schema: str
-    holds: int
+    holds: Count
     base: bytes  # the name of the list that this builds on; empty for none
     old: list[bytes]  # keys that are not on it, by table
     fresh: list[bytes]  # keys whose rows are wanted whatever their age
@@ -44,8 +47,8 @@ class _Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 class _About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     schema: str
-    number: int
-    records: int
+    number: Count
+    records: Count
 
 
 def pack_request(request: Request, schema: str, base: KeyList | None) -> tuple[bytes, KeyList]:
@@ -164,8 +167,8 @@ def _read(data: bytes) -> tuple[_About, dict[str, Tensor]]:
 def _check_numbers(name: str, tensor: Tensor, shape: torch.Size, own: float | None) -> None:
     if tensor.shape != shape:
         raise Refused(f"{name} has shape {tuple(tensor.shape)}, not {tuple(shape)}")
-    if not tensor.is_floating_point():
-        raise Refused(f"{name} has type {tensor.dtype}, not floating point")
+    if tensor.dtype not in KINDS:
+        raise Refused(f"{name} has type {tensor.dtype}, not floating point of 2, 4 or 8 bytes")
     if not bool(torch.isfinite(tensor).all()):
         raise Refused(f"{name} is not finite")
     if own is not None and size(tensor) > LARGEST * max(own, 1e-3):

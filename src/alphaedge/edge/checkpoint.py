@@ -30,6 +30,8 @@ from alphaedge.edge.numbering import Numbering
 from alphaedge.errors import AlphaEdgeError
 
 KEPT: Final = 2
+SPARE: Final = "spare.part"  # an old checkpoint, to be written over by the next
+PIECE: Final = 1 << 18  # bytes that are written and synced at once
 SCHEMAS: Final = 3  # others of which the newest is kept
 NAME: Final = re.compile(r"checkpoint-([0-9a-z]+)-(\d{12})-([0-9a-f]{32})\.safetensors")
 
@@ -85,20 +87,15 @@ class Checkpoints:
         )
         digest = hashlib.blake2b(data, digest_size=16).hexdigest()
         path = self.folder / f"checkpoint-{schema}-{learner.aggregations:012}-{digest}.safetensors"
-        fresh = path.with_suffix(".part")
-        with fresh.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(fresh, path)
+        spare = self.folder / SPARE
+        _write(spare, data)
+        os.replace(spare, path)
         folder = os.open(self.folder, os.O_RDONLY)
         try:
             os.fsync(folder)  # the new name, too
         finally:
             os.close(folder)
         self._clear(schema)
-        for left in self.folder.glob("*.part"):
-            left.unlink(missing_ok=True)
         return path
 
     def any(self, schema: str) -> bool:
@@ -131,14 +128,37 @@ class Checkpoints:
         newest = [self._found(other)[0] for other in self.others(schema)]
         newest.sort(key=lambda p: p.stat().st_mtime_ns, reverse=True)
         kept = {*self._found(schema)[:KEPT], *newest[:SCHEMAS]}
-        for path in self.folder.iterdir():
-            if path not in kept and NAME.fullmatch(path.name):
-                path.unlink(missing_ok=True)
+        old = sorted(path for path in self.folder.iterdir() if path not in kept and NAME.fullmatch(path.name))
+        for path in old[:1]:
+            os.replace(path, self.folder / SPARE)
+        for path in old[1:]:
+            path.unlink(missing_ok=True)
 
     def _found(self, schema: str) -> list[Path]:
         """Checkpoints of a schema, the newest first."""
         named = ((NAME.fullmatch(p.name), p) for p in self.folder.iterdir())
         return sorted((p for match, p in named if match and match[1] == schema), reverse=True)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file over what is there, and have it on disk.
+
+    The disk has others to serve: the server's journal is on it, and who waits for that waits for a prediction. To write
+    over an old checkpoint's blocks takes no new ones, and piece by piece nobody waits long.
+    """
+    file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+    try:
+        for start in range(0, len(data), PIECE):
+            piece = memoryview(data)[start : start + PIECE]
+            while piece:
+                done = os.pwrite(file, piece, start)
+                piece, start = piece[done:], start + done
+            os.fdatasync(file)
+        if os.fstat(file).st_size != len(data):
+            os.ftruncate(file, len(data))
+            os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def _header(learner: Learner, schema: str, progress: Progress) -> _Header:

@@ -78,14 +78,16 @@ class Features:
         if field.kind == "category":
             if flat.dtype.kind not in "iub":
                 raise InvalidValue(f"{where}.datatype", _datatype(flat), "whole numbers for a category")
-            wrong = (flat < 0) | (flat >= field.size)
-            if wrong.any():
+            if flat.min() < 0 or flat.max() >= field.size:
+                wrong = (flat < 0) | (flat >= field.size)
                 raise InvalidValue(where, int(flat[wrong][0]), f"a category from 0 to {field.size - 1}")
             return flat
         if flat.dtype.kind not in "iufb":
             raise InvalidValue(f"{where}.datatype", _datatype(flat), "numbers")
-        with np.errstate(over="ignore"):
-            numbers = flat.astype(np.float32)
+        numbers = flat
+        if flat.dtype != np.float32:
+            with np.errstate(over="ignore"):
+                numbers = flat.astype(np.float32)
         if not np.isfinite(numbers).all():
             raise InvalidValue(where, float(flat[~np.isfinite(numbers)][0]), "finite numbers")
         return numbers

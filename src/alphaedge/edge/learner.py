@@ -24,7 +24,7 @@ from alphaedge.core.methods import Method
 from alphaedge.core.online import Online, learn, predict
 from alphaedge.core.selection import View
 from alphaedge.edge.exchange import Held, Publication, Pull, Request
-from alphaedge.edge.lookup import named, values
+from alphaedge.edge.lookup import Wanted, named
 from alphaedge.edge.tables import IdRows
 from alphaedge.errors import InvalidValue
 
@@ -252,7 +252,7 @@ class Learner:
         """Outputs [1, B] of a model; ids without a row predict from where a row of theirs would start."""
         places, keys = named(self.model, inputs)
         rows = [
-            values(wanted, table.rows(wanted), storage.value[0, :-1], table.start)
+            Wanted.of(wanted, table.rows(wanted), table.start).values(storage.value[0, :-1])
             for table, storage, wanted in zip(self.tables, fleet.tables, keys, strict=True)
         ]
         return self.gradients.outputs(fleet.dense, rows, fleet.buffers, places)

@@ -1,7 +1,7 @@
 """From keys to rows: what a batch of examples needs of the id tables."""
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple, final
 
 import torch
 from torch import Tensor
@@ -46,11 +46,24 @@ def starting(start: Tensor, keys: Tensor) -> Tensor:
     return start[keys % len(start)]
 
 
-def values(keys: Tensor, rows: Tensor, table: Tensor, start: Tensor) -> Tensor:
-    """The values [..., width] of keys with these rows of a table; without a row, those that it would start from."""
-    if not len(table):
-        return starting(start, keys)
-    known = rows >= 0
-    if bool(known.all()):
-        return table[rows]
-    return torch.where(known.unsqueeze(-1), table[rows.clamp(min=0)], starting(start, keys))
+@final
+class Wanted(NamedTuple):
+    """Ids that a prediction needs: their rows, -1 for none, and what those without start from, if there are any."""
+
+    rows: Tensor
+    known: Tensor | None  # which have a row; None for all
+    start: Tensor | None
+
+    @classmethod
+    def of(cls, keys: Tensor, rows: Tensor, start: Tensor) -> "Wanted":
+        """Ids by their keys; start: the initial table."""
+        known = rows >= 0
+        return cls(rows, None, None) if bool(known.all()) else cls(rows.clamp(min=0), known, starting(start, keys))
+
+    def values(self, table: Tensor) -> Tensor:
+        """Their values [..., width] in a table."""
+        if self.known is None or self.start is None:
+            return table[self.rows]
+        if not len(table):
+            return self.start
+        return torch.where(self.known.unsqueeze(-1), table[self.rows], self.start)

@@ -41,13 +41,20 @@ class Metrics:
         waiting = Gauge("alphaedge_pending_predictions", "Predictions that wait for an outcome", **common)
         waiting.set_function(pending)
         self.registry.register(_Learner(status, clock))
+        self._series: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         for result in OUTCOMES:
             self._feedback.labels(result)
 
     def answered(self, endpoint: str, status: int, seconds: float) -> None:
         """A request was answered."""
-        self._requests.labels(endpoint, str(status)).inc()
-        self._seconds.labels(endpoint).observe(seconds)
+        found = self._series.get((endpoint, status))
+        if found is None:  # to look them up takes longer than to count
+            found = self._series[endpoint, status] = (
+                self._requests.labels(endpoint, str(status)),
+                self._seconds.labels(endpoint),
+            )
+        found[0].inc()
+        found[1].observe(seconds)
 
     def predicted(self, examples: int) -> None:
         """Examples were predicted."""

@@ -11,7 +11,7 @@ from alphaedge.core.home import combine
 from alphaedge.edge.bound import Bound
 from alphaedge.edge.learner import Inputs, Learner
 from alphaedge.edge.log import warn
-from alphaedge.edge.lookup import find_rows, placed, values
+from alphaedge.edge.lookup import Wanted, find_rows, placed
 from alphaedge.edge.parameters import Reader, Version, Writer
 
 COPIES: Final = 2  # of everything in a file
@@ -54,24 +54,22 @@ class Predictor:
         places, keys = placed(self._model, inputs)
 
         def use(version: Version, index: Sequence[Mapping[int, int]]) -> tuple[Tensor, int]:
-            rows = [
-                find_rows(keys[t], index[t].get if t < len(index) else (lambda _: None))
-                for t in range(len(self._start))
+            wanted = [
+                Wanted.of(keys[t], find_rows(keys[t], index[t].get if t < len(index) else (lambda _: None)), start)
+                for t, start in enumerate(self._start)
             ]
-            mixed = self._outputs(version, "mixed", keys, rows, places)
+            mixed = self._outputs(version, "mixed", wanted, places)
             if "home.dense" in version.tensors:
-                home = self._outputs(version, "home", keys, rows, places)
+                home = self._outputs(version, "home", wanted, places)
                 mixed = combine(version.tensors["share"], mixed.unsqueeze(0), home.unsqueeze(0))[0]
             return self._model.loss.link(mixed).clone(), version.number
 
-        with torch.no_grad():
+        with torch.inference_mode():
             return self._reader.read(use)
 
-    def _outputs(
-        self, version: Version, who: str, keys: Sequence[Tensor], rows: Sequence[Tensor], inputs: Sequence[Tensor]
-    ) -> Tensor:
+    def _outputs(self, version: Version, who: str, wanted: Sequence[Wanted], inputs: Sequence[Tensor]) -> Tensor:
         tensors = version.tensors
-        values_ = [values(keys[t], rows[t], tensors[f"{who}.{t}"], start) for t, start in enumerate(self._start)]
+        values_ = [one.values(tensors[f"{who}.{t}"]) for t, one in enumerate(wanted)]
         buffers = {name: tensors[f"{who}.buffer.{name}"] for name in self._buffers}
         if not self._checked:
             self._checked, self._bound = True, self._try(tensors[f"{who}.dense"], values_, buffers, inputs)

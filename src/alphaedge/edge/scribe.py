@@ -68,6 +68,8 @@ class Scribe:
 
     async def _write(self) -> None:
         while self._waiting:
+            for _ in range(3):
+                await asyncio.sleep(0)  # whoever has asked already may come along
             wishes, self._waiting = self._waiting, []
             try:
                 answers = await self._all(wishes)

@@ -43,7 +43,8 @@ def test_the_commands_run_in_the_order_printed(tmp_path: Path, monkeypatch: pyte
         words = shlex.split(command, comments=True)[1:]
         if "--data" in words or "reproduce" in words:
             continue  # below
-        small = [] if {"--help", "--config", "--table"} & set(words) else [*SMALL, "--seeds", "1"]
+        whole = words[0] != "simulate" or {"--help", "--config", "--table"} & set(words)
+        small = [] if whole else [*SMALL, "--seeds", "1"]
         found = CliRunner().invoke(app, [*words, *small])
         assert found.exit_code == 0, f"{command}: {found.output}"
 
@@ -83,6 +84,9 @@ def test_every_file_that_is_named_is_there() -> None:
     [
         ("engine", {"mlp", "deepfm"}),
         ("aggregation", {"mlp", "deepfm"}),
+        ("transfer", {"changed_over_full", "known_peer_over_full", "bf16_over_full"}),
+        ("isolation", {"p99_ratio", "p50_ratio", "failed"}),
+        pytest.param("serving", {"ratio_to_mlserver"}, marks=[pytest.mark.long, pytest.mark.timeout(1200)]),
         pytest.param("scaling", {"edges", "cost", "memory", "cost_ratio"}, marks=pytest.mark.long),
         pytest.param("readings", {"AlphaEdge()"}, marks=pytest.mark.long),
     ],

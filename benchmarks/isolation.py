@@ -26,6 +26,9 @@ from typing import Any
 
 import numpy as np
 
+from alphaedge.edge.config import load
+from alphaedge.edge.learning import schema, seeded
+from alphaedge.edge.parameters import Reader, Version
 from benchmarks.common import arguments, median_ratio, report
 from benchmarks.live import FEEDBACK, INFER, Edge, bodies, cpu_seconds, fleet
 from benchmarks.load import Found, Load, send
@@ -78,6 +81,38 @@ def around(found: Found, moments: Sequence[float]) -> list[float]:
             if any(start <= moment + AROUND and start + latency >= moment - AROUND for moment in moments):
                 chosen.append(latency)
     return chosen
+
+
+def swaps(edge: Edge, periods: int) -> tuple[float, int]:
+    """What a swap adds to one prediction at most, in milliseconds, and how many there were.
+
+    A reader such as the server's, in this process, while the learner hands one version over after the other: the time
+    of this thread on a core, less that of the reading which counted. So what else the machine does is not in it.
+    """
+    config = load(edge.folder / "edge.toml")
+    reader = Reader(edge.folder / "data" / "parameters", schema(config, seeded(config)))
+    used = 0.0
+
+    def use(version: Version, _: object) -> int:
+        nonlocal used
+        began = time.thread_time()
+        for tensor in version.tensors.values():
+            if tensor.is_floating_point():
+                tensor.sum()
+        used = time.thread_time() - began
+        return version.number
+
+    reader.read(use)
+    teaching = threading.Thread(target=edge.teach, args=(periods, 77))
+    teaching.start()
+    most, seen, last = 0.0, 0, reader.read(use)
+    while teaching.is_alive():
+        began = time.thread_time()
+        number = reader.read(use)
+        most = max(most, time.thread_time() - began - used)
+        seen, last = seen + (number != last), number
+    teaching.join()
+    return 1e3 * most, seen
 
 
 def percentile(found: Sequence[float], q: float) -> float:
@@ -151,7 +186,8 @@ def main() -> None:
                     for place, peer in enumerate(peers):  # something new to fetch
                         peer.teach(1, seed=100 * number + place)
                 phase(learning)
-    figures: dict[str, Any] = {}
+        swap_ms, swaps_seen = swaps(edge, 2 if args.quick else 30)
+    figures: dict[str, Any] = {"swap_delay_ms": swap_ms, "swaps_seen": swaps_seen}
     rows = []
     for name, q in (("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("largest", 100.0)):
         on, off = (percentile(latencies[learning], q) for learning in (True, False))
@@ -178,6 +214,7 @@ def main() -> None:
         "aggregations": mixed,
         "versions": versions,
     }
+    rows.append([f"a swap adds at most ({swaps_seen} seen)", f"{swap_ms:.2f}", "", "", ""])
     title = (
         f"latency in ms at {RATE:g} requests/s of {EXAMPLES} examples and their outcomes; meanwhile {batches} batches "
         f"learned, {mixed} aggregations, {versions} versions; {failed} failed"

@@ -78,6 +78,24 @@ def test_any_sequence_of_changes_arrives(
     assert not list(folder.glob("*.new"))
 
 
+def test_who_comes_from_the_file_before_reads_only_what_is_new(tmp_path: Path) -> None:
+    """A large index is not read again in the midst of a prediction because a table has grown."""
+    writer, pairs = Writer(tmp_path, "s"), [(0, 10 + row, row) for row in range(1000)]
+    writer.write({}, {"t": torch.zeros(1000, 1)}, {}, pairs, lambda: pairs)
+    reader = Reader(tmp_path, "s")
+    reader.read(whole)
+    index = reader.rows[0]
+    fresh = [(0, 5000, 1000), (0, 5001, 3)]  # a new row, and one that changes hands
+    every = [pair for pair in pairs if pair[2] != 3] + fresh
+    writer.write({}, {"t": torch.zeros(1001, 1)}, {}, fresh, lambda: every)
+    reader.read(whole)
+    assert reader.rows[0] is index
+    assert index == {key: row for _, key, row in every}
+    again = Reader(tmp_path, "s")
+    again.read(whole)
+    assert again.rows[0] == index
+
+
 def test_a_reader_that_is_disturbed_reads_again(tmp_path: Path) -> None:
     writer = Writer(tmp_path, "s")
     writer.write({"d": torch.zeros(1)}, {}, {}, [], list)

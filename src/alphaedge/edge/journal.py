@@ -130,7 +130,7 @@ class Journal:
             return found[0], ""
         return 0.0, "expired" if 0 < prediction <= self.last_prediction() else "unknown"
 
-    def expire(self, before: float, *, negative: bool, now: float, most: int = 10_000) -> int:
+    def expire(self, before: float, *, negative: bool, now: float, most: int = 500) -> int:
         """End the wait for predictions made before a moment: forget them, or take their silence for a no."""
         waiting = "select id from prediction where time < ? and id not in (select prediction from feedback) limit ?"
         with _Transaction(self):
@@ -166,17 +166,17 @@ class Journal:
         """The id of the latest prediction; 0 if there was none."""
         return self._one("select coalesce(max(seq), 0) from sqlite_sequence where name = 'prediction'")
 
-    def forget(self, learned: int, before: float) -> int:
+    def forget(self, learned: int, before: float, most: int = 500) -> int:
         """Drop lessons up to number ``learned`` whose predictions are older than a moment.
 
         Younger ones stay, so that feedback which is sent again is known.
         """
         done = (
             "select f.prediction from feedback f join prediction p on p.id = f.prediction "
-            "where f.number <= ? and p.time < ?"
+            "where f.number <= ? and p.time < ? order by f.number limit ?"
         )
         with _Transaction(self):
-            old = self._db.execute(done, (learned, before)).fetchall()
+            old = self._db.execute(done, (learned, before, most)).fetchall()
             self._db.executemany("delete from feedback where prediction = ?", old)
             self._db.executemany("delete from prediction where id = ?", old)
         return len(old)

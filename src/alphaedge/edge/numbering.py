@@ -103,9 +103,12 @@ class Numbering:
 
 
 def grown(rows: int, capacity: int) -> int:
-    """How many rows a table that needs ``rows`` has: whole blocks, never more than its capacity.
+    """How many rows a table that needs ``rows`` has: whole blocks, larger ones for large tables, up to its capacity.
 
-    >>> grown(1, 5000), grown(1025, 5000), grown(4999, 5000)
-    (1024, 2048, 5000)
+    >>> grown(1, 5000), grown(1025, 5000), grown(4999, 5000), grown(100_000, 10**6)
+    (1024, 2048, 5000, 104448)
     """
-    return min(capacity, -(-max(1, rows) // BLOCK) * BLOCK)
+    size = BLOCK
+    while size < rows:
+        size += max(1, size // (8 * BLOCK)) * BLOCK
+    return min(capacity, size)

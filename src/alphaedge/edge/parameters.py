@@ -6,7 +6,8 @@ the newest version that the writer has started, and ``done``, the newest that is
 so a reader of it was disturbed only if the writer had begun n + 2 by the time it was through; then it reads again.
 
 When tables grow, the learner makes a new file and leaves a mark in the old one. Which row belongs to which key is a
-list of pairs to which new ones are added; a version says how many of them belong to it. Nothing here survives a
+list of pairs to which new ones are added; a version says how many of them belong to it. A new file has all pairs, those
+that the old one lacked at the end, so that who comes from there has but to read these. Nothing here survives a
 restart: the learner writes it anew from its checkpoint and the journal.
 """
 
@@ -40,6 +41,10 @@ class _Layout(msgspec.Struct, frozen=True, kw_only=True):
     """Names, shapes and types of the tensors in each copy, and what model they are of."""
 
     schema: str
+    generation: int
+    before: tuple[int, int]  # the generation that this one goes on from, and how many pairs that had
+    fresh: int  # pairs at the end of the first ones that it did not have
+    first: int  # pairs at the start
     tensors: list[tuple[str, list[int], str]]
     pairs: int  # room for pairs of key and row, of all tables together
 
@@ -137,7 +142,7 @@ class Writer:
         """
         whole = {**dense, **tables}
         if self._file is None or not self._fits(whole, len(pairs)):
-            return self._anew(whole, list(every_pair()))
+            return self._anew(whole, list(every_pair()), pairs)
         number = int(self._file.counters[DONE]) + 1
         copy, other = self._file.copies[number % 2], (number + 1) % 2
         self._file.counters[BEGUN] = number
@@ -164,10 +169,25 @@ class Writer:
         same = all(self._file.copies[0][name].shape == tensor.shape for name, tensor in whole.items())
         return same and self._pairs + pairs <= self._file.layout.pairs
 
-    def _anew(self, whole: Mapping[str, Tensor], pairs: list[tuple[int, int, int]]) -> int:
+    def _anew(
+        self, whole: Mapping[str, Tensor], pairs: list[tuple[int, int, int]], fresh: Sequence[tuple[int, int, int]]
+    ) -> int:
+        there = set(pairs)
+        last = [pair for pair in fresh if pair in there]  # a row may have changed hands twice since
+        there = set(last)
+        pairs = [pair for pair in pairs if pair not in there] + last
         listed = [(name, list(t.shape), str(t.numpy().dtype)) for name, t in whole.items()]
-        layout = _Layout(schema=self.schema, tensors=[*listed, ("pairs", [1], "int64")], pairs=2 * len(pairs) + 4096)
+        goes_on = (self._generation, self._pairs) if self._file is not None else (-1, 0)
         self._generation += 1
+        layout = _Layout(
+            schema=self.schema,
+            generation=self._generation,
+            before=goes_on,
+            fresh=len(last),
+            first=len(pairs),
+            tensors=[*listed, ("pairs", [1], "int64")],
+            pairs=2 * len(pairs) + 4096,
+        )
         path = self.folder / f"parameters-{self._generation:012}.bin"
         made = _File(path.with_suffix(".new"), layout)
         for copy in made.copies:
@@ -217,13 +237,23 @@ class Reader:
         """What ``use`` makes of the current version and the rows of keys in it; called again if it was disturbed."""
         while True:
             if self._file.counters[NEXT]:
-                self._file, self._taken, self.rows, self._keys = self._open(), 0, [], []
+                self._go_on(self._open())
             number = int(self._file.counters[DONE])
             tensors = self._file.copies[number % 2]
             self._catch_up(int(tensors["pairs"][0]))
             found = use(Version(number, tensors), self.rows)
             if int(self._file.counters[BEGUN]) <= number + 1:
                 return found
+
+    def _go_on(self, new: _File) -> None:
+        """Come over to a newer file, with all that is known from the old one if it was the one before."""
+        generation, count = new.layout.before
+        if self._file.layout.generation == generation and self.rows:
+            self._catch_up(count)
+            taken = new.layout.first - new.layout.fresh
+        else:
+            taken, self.rows, self._keys = 0, [], []
+        self._file, self._taken = new, taken
 
     def _catch_up(self, count: int) -> None:
         for table, key, row in self._file.pairs[self._taken : count].tolist():

@@ -26,6 +26,7 @@ from alphaedge.edge.scribe import Scribe
 from alphaedge.errors import InvalidValue
 
 TIDY_EVERY: Final = 10.0  # seconds between two looks for predictions that have expired
+PAUSE: Final = 0.05  # seconds between two steps of that
 REASONS: Final = ("known", "expired", "unknown")  # why an outcome is not accepted
 
 
@@ -85,17 +86,22 @@ class Service:
 
     async def tidy(self) -> None:
         """For ever, now and then: end the wait for outcomes that do not come, and drop what was learned long ago."""
-        feedback = self.config.feedback
         while True:
-            await asyncio.sleep(min(TIDY_EVERY, feedback.window / 2))
-            now = self.clock()
-            before, negative = now - feedback.window, feedback.silence == "negative"
+            await asyncio.sleep(min(TIDY_EVERY, self.config.feedback.window / 2))
             try:
-                ended = await self._written(self._scribe.tidy(lambda j: j.expire(before, negative=negative, now=now)))  # noqa: B023
-                self._pending -= ended
-                await self._written(self._scribe.tidy(lambda j: j.forget(forgettable(self.data), before)))  # noqa: B023
+                while await self._tidy_some():
+                    await asyncio.sleep(PAUSE)
             except JournalError:
                 continue  # the disk is full, say: readiness tells, and the next look may find room
+
+    async def _tidy_some(self) -> bool:
+        """A little of it, since predictions wait meanwhile; whether there may be more."""
+        feedback, now = self.config.feedback, self.clock()
+        before, negative = now - feedback.window, feedback.silence == "negative"
+        ended = await self._written(self._scribe.tidy(lambda j: j.expire(before, negative=negative, now=now)))
+        self._pending -= ended
+        gone = await self._written(self._scribe.tidy(lambda j: j.forget(forgettable(self.data), before)))
+        return bool(ended or gone)
 
     def close(self) -> None:
         """Finish what was begun."""

@@ -17,6 +17,7 @@ from alphaedge.edge.config import EdgeConfig, load
 from alphaedge.edge.directory import Directory, Gossip
 from alphaedge.edge.gossip import Book
 from alphaedge.edge.learning import NAP, Learning
+from alphaedge.edge.lock import Lock
 from alphaedge.edge.network import Network
 from alphaedge.edge.peer_client import PeerClient
 from alphaedge.edge.peer_server import PeerServer
@@ -32,6 +33,8 @@ async def run(path: Path, *, insecure: bool) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     config = load(path)
+    # The learner of a server that was killed lives on until it notices; there is never more than one at work.
+    alone = Lock(path.parent / config.data / "learner.lock", wait=True)
     learning = Learning(config, path.parent)
     watching = asyncio.create_task(_while_watched(stop))
     trust = _trust(config, path.parent, insecure=insecure)
@@ -43,6 +46,7 @@ async def run(path: Path, *, insecure: bool) -> None:
             if learning.status_is_old(time.time()):
                 learning.report({}, time.time())
     watching.cancel()
+    alone.close()
 
 
 def _trust(config: EdgeConfig, folder: Path, *, insecure: bool) -> Trust | None:

@@ -19,6 +19,7 @@ from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.features import Array, Features
 from alphaedge.edge.journal import Journal, JournalError
 from alphaedge.edge.learning import forgettable, schema, seeded
+from alphaedge.edge.lock import Lock
 from alphaedge.edge.metrics import Metrics
 from alphaedge.edge.parameters import Reader
 from alphaedge.edge.predictor import Predictor
@@ -36,6 +37,7 @@ class Service:
 
     def __init__(self, config: EdgeConfig, folder: Path, clock: Callable[[Journal], Callable[[], float]]) -> None:
         self.config, self.data = config, folder / config.data
+        self._lock = Lock(self.data / "server.lock", wait=False)
         secret = (folder / config.secret).read_bytes().strip() if config.secret else b""
         self._features = Features(config.model.fields, secret)
         self.journal = Journal(self.data / "journal.db", layout=self._features.layout)
@@ -107,6 +109,7 @@ class Service:
         """Finish what was begun."""
         self._scribe.close()
         self.journal.close()
+        self._lock.close()
 
     async def _written(self, writing: Any) -> Any:
         try:

@@ -1,0 +1,33 @@
+"""One process at a time: a file that its holder has locked, and that is free again when the holder is no more."""
+
+import fcntl
+import os
+from pathlib import Path
+from typing import final
+
+from alphaedge.errors import AlphaEdgeError
+
+
+class Taken(AlphaEdgeError):
+    """Somebody else is at it; says with what."""
+
+
+@final
+class Lock:
+    """Hold a file's lock until closed, or until this process ends, however it does.
+
+    wait: for whoever holds it now, as long as it takes; else that is an error.
+    """
+
+    def __init__(self, path: Path, *, wait: bool) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            os.close(self._file)
+            raise Taken(f"{path.parent}: another edge runs with this data folder") from None
+
+    def close(self) -> None:
+        """Let others in."""
+        os.close(self._file)

@@ -131,7 +131,7 @@ class Checkpoints:
         old = sorted(path for path in self.folder.iterdir() if path not in kept and NAME.fullmatch(path.name))
         for path in old[:1]:
             os.replace(path, self.folder / SPARE)
-        for path in old[1:]:
+        for path in (*old[1:], *(p for p in self.folder.glob("*.part") if p.name != SPARE)):
             path.unlink(missing_ok=True)
 
     def _found(self, schema: str) -> list[Path]:

@@ -42,16 +42,19 @@ def test_a_stranger_is_asked_for_once_in_a_while_and_never_too_many_at_once() ->
 
 
 def test_adoptions_are_found_again_at_their_moment(tmp_path: Path) -> None:
-    log = AdoptionLog(tmp_path / "adopted.db")
+    log = AdoptionLog(tmp_path / "adopted.db", "s")
     one = Adopted(1, torch.tensor([5, 2**47]), torch.randn(2, 3, dtype=torch.float64))
     log.note((2, 80), one)
     log.note((3, 120), one)
-    again = AdoptionLog(tmp_path / "adopted.db")
+    again = AdoptionLog(tmp_path / "adopted.db", "s")
     (found,) = again.at((2, 80))
     assert found.table == 1
     assert torch.equal(found.keys, one.keys)
     assert torch.equal(found.rows, one.rows)
     assert again.at((2, 81)) == []
+    assert AdoptionLog(tmp_path / "adopted.db", "another").at((2, 80)) == [], (
+        "rows of one model are nothing for another"
+    )
     again.forget(3)
     assert again.at((2, 80)) == []
     assert len(again.at((3, 120))) == 1

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from alphaedge.edge.certs import Pair, create_authority, issue
-from alphaedge.edge.gossip import Book, Digest, News
-from alphaedge.edge.records import About, Record, RecordError, sign, sign_beat, verify, verify_beat
+from alphaedge.edge.gossip import Book, Digest, News, count
+from alphaedge.edge.records import SIGNED, About, Record, RecordError, sign, sign_beat, verify, verify_beat
 
 NOW = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
 CA = create_authority("shops", now=NOW, days=1000)
@@ -223,6 +224,46 @@ def test_a_forged_heartbeat_is_refused_and_changes_nothing() -> None:
         me.merge(News([], Digest({"kiel": (1, beat, sign_beat("kiel", beat, kiel))})), float(second))
         assert "kiel" in me.alive(float(second))
     assert me.digest().heard["kiel"][1] == 19_000
+
+
+@pytest.mark.parametrize(
+    "address", ["a..b:80", "x" * 64 + ":80", "host", "host:port", "", "ho st:80", "u@h:80", "h:80/x"]
+)
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    one = pair("kiel")
+    with pytest.raises(RecordError, match="no address that can be"):
+        believed(sign(structs.replace(about("kiel"), address=address), one))
+
+
+@pytest.mark.parametrize(
+    "address", ["berlin:1", "10.0.0.7:8443", "[::1]:8443", "a-b.example.com:8443", "under_score:1"]
+)
+def test_addresses_are_names_or_numbers_with_a_port(address: str) -> None:
+    assert believed(sign(structs.replace(about("kiel"), address=address), pair("kiel"))).address == address
+
+
+def test_what_cannot_be_read_is_refused_whatever_it_is() -> None:
+    one = pair("kiel")
+    good = sign(about("kiel"), one)
+    for body in (b"", b"\xa4edge\xa2\xff\xff", b"\x81\xa4edge\xa2\xff\xff", b"\xc1", bytes(300)):
+        with pytest.raises(RecordError):
+            believed(Record(body, one.key.sign(body, SIGNED), good.certificate))
+    for place in range(
+        0, len(good.certificate), 7
+    ):  # one byte of the certificate: another curve, another algorithm ...
+        changed = bytearray(good.certificate)
+        changed[place] ^= 0xFF
+        with pytest.raises(RecordError):
+            believed(Record(good.about, good.signature, bytes(changed)))
+
+
+def test_reasons_are_few_and_short() -> None:
+    reasons: dict[str, int] = {}
+    for number in range(500):
+        count(reasons, f"{number} " + "x" * 10_000)
+    assert len(reasons) <= 101
+    assert max(map(len, reasons)) <= 200
+    assert sum(reasons.values()) == 500
 
 
 def test_refused_records_are_counted_by_their_reason() -> None:

@@ -215,6 +215,38 @@ def test_a_checkpoint_of_another_edge_is_refused_by_name(tmp_path: Path) -> None
     assert "edge 0" in wrong[0]
 
 
+def test_a_refused_checkpoint_does_not_outrank_those_to_come(tmp_path: Path) -> None:
+    fleet, kept = shop_fleet(), Checkpoints(tmp_path)
+    for number in (9, 10):
+        fleet.edges["0"].aggregations = number
+        kept.save(fleet.edges["0"], "schema", Progress(lesson=number))
+    other = fleet.learner("1")  # the edge got another name, say
+    assert kept.restore(other, "schema")[0].lesson == 0
+    assert len(list(tmp_path.glob("*.refused"))) == 2, "for somebody to look at"
+    other.aggregations = 1
+    kept.save(other, "schema", Progress(lesson=7))
+    assert kept.restore(fleet.learner("1"), "schema") == (Progress(lesson=7), [])
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_changed(tmp_path: Path) -> None:
+    fleet, kept = shop_fleet(), Checkpoints(tmp_path)
+    fleet.live()
+    me = fleet.edges["0"]
+    me.kept = []
+    kept.save(me, "schema", Progress(lesson=1))
+    path = next(tmp_path.glob("*.safetensors"))
+    whole = path.read_bytes()
+    small = shop_fleet(capacity=2)
+    alone = Fleet(SHOP, small.make, replace(small.method, home=None), small.online)
+    for learner in (small.learner("0"), alone.learner("0")):
+        path.write_bytes(whole)
+        before = learner.fleet.dense.clone()
+        progress, wrong = kept.restore(learner, "schema")
+        assert (progress.lesson, len(wrong)) == (0, 1)
+        assert torch.equal(learner.fleet.dense, before)
+        assert learner.tables[0].size == 0
+
+
 def test_of_another_schema_the_last_checkpoint_stays(tmp_path: Path) -> None:
     fleet, kept = shop_fleet(), Checkpoints(tmp_path)
     me = fleet.edges["0"]

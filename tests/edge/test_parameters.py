@@ -96,6 +96,27 @@ def test_who_comes_from_the_file_before_reads_only_what_is_new(tmp_path: Path) -
     assert again.rows[0] == index
 
 
+def test_a_row_that_changes_hands_twice_while_its_key_moves_on(tmp_path: Path) -> None:
+    writer, pairs = Writer(tmp_path, "s"), [(0, 1, 0), (0, 4, 1)]  # A has row 0, D row 1
+    writer.write({}, {"t": torch.zeros(2, 1)}, {}, pairs, lambda: pairs)
+    reader = Reader(tmp_path, "s")
+    reader.read(whole)
+    fresh = [(0, 7, 0), (0, 1, 1), (0, 8, 0)]  # X takes A's row, A takes D's, Y takes X's
+    every = [(0, 8, 0), (0, 1, 1)]
+    writer.write({}, {"t": torch.zeros(3, 1)}, {}, fresh, lambda: every)
+    reader.read(whole)
+    assert reader.rows[0] == {8: 0, 1: 1}
+
+
+@pytest.mark.parametrize("left", [b"", bytes(8192)])
+def test_what_a_power_cut_leaves_is_no_obstacle(tmp_path: Path, left: bytes) -> None:
+    (tmp_path / "parameters-000000000007.bin").write_bytes(left)
+    with pytest.raises(ParametersError, match="not whole"):
+        Reader(tmp_path, "s")
+    Writer(tmp_path, "s").write({"d": torch.ones(1)}, {}, {}, [], list)
+    assert Reader(tmp_path, "s").read(whole)[0]["d"].item() == 1.0
+
+
 def test_a_reader_that_is_disturbed_reads_again(tmp_path: Path) -> None:
     writer = Writer(tmp_path, "s")
     writer.write({"d": torch.zeros(1)}, {}, {}, [], list)

@@ -131,6 +131,7 @@ def test_examples_come_back_from_the_journal_as_they_went_in() -> None:
         ({"kinds": np.zeros((2, 3))}, ["inputs.kinds.shape", "[2, 3]", "[2, 2]"]),
         ({"price": np.array([np.nan, 1.0])}, ["inputs.price", "nan", "finite"]),
         ({"price": np.array([1e300, 1.0])}, ["inputs.price", "1e+300", "finite"]),
+        ({"price": np.array([1e20, 1.0])}, ["inputs.price", "1e+20", "at most 1e+09"]),
         ({"price": np.array([b"1", b"2"], dtype=object)}, ["inputs.price.datatype"]),
         ({"price": np.zeros(3)}, ["inputs.price.shape", "3", "2 examples, as user has"]),
         ({name: array[:0] for name, array in GOOD.items()}, ["no example"]),

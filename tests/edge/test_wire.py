@@ -135,6 +135,10 @@ LIES: dict[str, tuple[Callable[[], bytes], str]] = {
     "places behind the end": (lambda: changed(places__0=torch.tensor([1], dtype=torch.uint8)), "behind the end"),
     "too many places": (lambda: changed(places__0=torch.zeros(2, dtype=torch.uint8)), "places of a list of 3"),
     "places that are no places": (lambda: changed(places__0=torch.tensor([0.5])), "places of a list of 3"),
+    "numbers that are too large": (
+        lambda: changed(buffer__norm__mean=torch.full((2,), 1e300, dtype=torch.float64)),
+        "can't hold",
+    ),
     "half a reply": (lambda: packed(PULL)[:-5], "can't be read"),
     "nothing": (lambda: b"", "can't be read"),
     "garbage": (lambda: bytes(range(256)) * 4, "can't be read"),
@@ -159,6 +163,12 @@ def test_noise_is_refused(data: bytes) -> None:
         unpack_request(data, "s1", 2, [])
     with pytest.raises(KeysError):
         unpack_keys(data)
+
+
+def test_a_list_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("alphaedge.edge.keylists.MOST_KEYS", 10)
+    with pytest.raises(KeysError, match="more than 10 keys"):
+        KeyList.empty(1).extended([[pack_keys(torch.arange(8))], [pack_keys(torch.arange(100, 108))]])
 
 
 def test_a_bomb_is_not_inflated() -> None:

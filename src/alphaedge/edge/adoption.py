@@ -74,27 +74,32 @@ class Strangers:
 
 @final
 class AdoptionLog:
-    """Adoptions since the last checkpoint, on disk before they count."""
+    """Adoptions since the last checkpoint, on disk before they count. schema: of the model that they are for."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, schema: str) -> None:
+        self._schema = schema
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._db.execute("pragma journal_mode = wal")
         self._db.execute("pragma synchronous = full")
         self._db.execute(
-            "create table if not exists adopted (aggregations integer, lesson integer, place integer, keys blob,"
-            " rows blob) strict"
+            "create table if not exists adopted (schema text, aggregations integer, lesson integer, place integer,"
+            " keys blob, rows blob) strict"
         )
 
     def note(self, moment: tuple[int, int], adopted: Adopted) -> None:
         """Write an adoption down. moment: aggregations so far, and the last lesson learned."""
         blobs = [x.numpy().tobytes() for x in (adopted.keys, adopted.rows)]
-        self._db.execute("insert into adopted values (?, ?, ?, ?, ?)", (*moment, adopted.table, *blobs))
+        self._db.execute(
+            "insert into adopted values (?, ?, ?, ?, ?, ?)", (self._schema, *moment, adopted.table, *blobs)
+        )
 
     def at(self, moment: tuple[int, int]) -> list[Adopted]:
         """What was adopted at a moment, in order."""
-        text = "select place, keys, rows from adopted where aggregations = ? and lesson = ? order by rowid"
+        text = (
+            "select place, keys, rows from adopted where schema = ? and aggregations = ? and lesson = ? order by rowid"
+        )
         found = []
-        for place, keys, rows in self._db.execute(text, moment):
+        for place, keys, rows in self._db.execute(text, (self._schema, *moment)):
             named = torch.from_numpy(np.frombuffer(keys, np.int64).copy())
             values = torch.from_numpy(np.frombuffer(rows, np.float64).copy()).view(len(named), -1)
             found.append(Adopted(place, named, values))
@@ -102,4 +107,4 @@ class AdoptionLog:
 
     def forget(self, aggregations: int) -> None:
         """Drop what a checkpoint after so many aggregations holds."""
-        self._db.execute("delete from adopted where aggregations < ?", (aggregations,))
+        self._db.execute("delete from adopted where schema = ? and aggregations < ?", (self._schema, aggregations))

@@ -26,7 +26,7 @@ def checked(config: EdgeConfig, folder: Path, now: dt.datetime, *, insecure: boo
     said = [f"model {config.model.name}: {model.dense_size:,} parameters and {len(model.tables)} id tables"]
     said.append(f"method {config.method.name}: aggregates every {config.method.make().aggregate_every} batches")
     if config.secret is None:
-        said.append("no secret: ids are hashed, but everybody can test guesses")
+        said.append("no secret: everybody can tell ids from their keys; for trying out alone")
     else:
         secret = _read(folder, "secret", config.secret).strip()
         if not SMALLEST_SECRET <= len(secret) <= 64:

@@ -27,7 +27,7 @@ from alphaedge.core.links import Link, Links
 from alphaedge.edge.exchange import Held, Publication
 from alphaedge.edge.learner import Learner
 from alphaedge.edge.numbering import Numbering
-from alphaedge.errors import AlphaEdgeError
+from alphaedge.errors import AlphaEdgeError, InvalidValue
 
 KEPT: Final = 2
 SPARE: Final = "spare.part"  # an old checkpoint, to be written over by the next
@@ -119,8 +119,11 @@ class Checkpoints:
                 if match is None or hashlib.blake2b(data, digest_size=16).hexdigest() != match[3]:
                     raise CheckpointError("its checksum is not that of its name")
                 return _restore(learner, data, schema), wrong
-            except (CheckpointError, SafetensorError, msgspec.MsgspecError, OSError, KeyError) as error:
+            except OSError as error:
                 wrong.append(f"{path}: {error}")
+            except (CheckpointError, SafetensorError, msgspec.MsgspecError, KeyError, InvalidValue) as error:
+                wrong.append(f"{path}: {error}")
+                os.replace(path, path.with_suffix(".refused"))  # for somebody to look at; it must not outrank others
         return Progress(), wrong
 
     def _clear(self, schema: str) -> None:
@@ -216,6 +219,12 @@ def _restore(learner: Learner, data: bytes, schema: str) -> Progress:
         if found != wanted:
             raise CheckpointError(f"it is of {field} {found}, and this is {wanted}")
     tensors = decode(data)
+    if {who for who in ("mixed", "home") if f"{who}.dense" in tensors} != set(_fleets(learner)):
+        raise CheckpointError("it is of a method with another home model")
+    numberings = [
+        Numbering.restore(table.numbering.capacity, tensors[f"{t}.keys"].tolist(), tensors[f"{t}.order"].tolist())
+        for t, table in enumerate(learner.tables)
+    ]
     learner.lead = tensors["lead"]
     for who, fleet in _fleets(learner).items():
         fleet.dense, fleet.dense_m, fleet.dense_v = (tensors[f"{who}.{name}"] for name in ("dense", "m", "v"))
@@ -224,8 +233,7 @@ def _restore(learner: Learner, data: bytes, schema: str) -> Progress:
         for t, rows in enumerate(fleet.tables):
             rows.value, rows.m, rows.v = (tensors[f"{who}.{t}.{name}"] for name in ("value", "m", "v"))
     for t, table in enumerate(learner.tables):
-        keys, order = tensors[f"{t}.keys"].tolist(), tensors[f"{t}.order"].tolist()
-        table.numbering = Numbering.restore(table.numbering.capacity, keys, order)
+        table.numbering = numberings[t]
         for name in ("known_since", "trained", "version", "published"):
             setattr(table, name, tensors[f"{t}.{name}"])
     learner.publication = Publication(

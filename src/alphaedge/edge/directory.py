@@ -10,6 +10,7 @@ import msgspec
 
 from alphaedge.edge.certs import Identity
 from alphaedge.edge.gossip import Book, Digest, News
+from alphaedge.edge.log import warn
 from alphaedge.edge.peer_client import PeerClient, PeerError
 from alphaedge.edge.peer_server import Handler, Unreadable
 from alphaedge.edge.records import About, Record
@@ -17,6 +18,7 @@ from alphaedge.edge.records import About, Record
 T = TypeVar("T")
 ROUND: Final = 1.0  # seconds between two rounds of gossip
 PAUSE: Final = 0.1  # ... and if there is news
+MOST_BYTES: Final = 20_000_000  # of what another says at once
 PATIENCE: Final = 2.0  # seconds that an answer to gossip may take
 
 
@@ -113,6 +115,8 @@ class Gossip:
                 await self._client.within(PATIENCE, address, "news", told)
         except (PeerError, Unreadable):
             self.unanswered += 1
+        except Exception as error:  # whatever another has come up with, gossip goes on
+            warn("gossip with a peer has failed", address=address, reason=f"{type(error).__name__}: {error}")
 
     async def _asked(self, sender: Identity, data: bytes) -> bytes:
         return msgspec.msgpack.encode(self._book.answer(_decoded(data, Digest), self._clock()))
@@ -123,7 +127,9 @@ class Gossip:
 
 
 def _decoded(data: bytes, kind: type[T]) -> T:
+    if len(data) > MOST_BYTES:
+        raise Unreadable(f"{len(data)} bytes of gossip; allowed: at most {MOST_BYTES}")
     try:
         return msgspec.msgpack.decode(data, type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Unreadable(f"it can't be read ({error})") from None

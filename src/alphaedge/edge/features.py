@@ -5,7 +5,7 @@ An example is packed into as many bytes as its fields need, all fields end to en
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from alphaedge.edge.numbering import key_of
 from alphaedge.errors import InvalidValue
 
 Array = NDArray[Any]
+LARGEST: Final = 1e9  # of numbers and labels: their squares are learned from, in 32 bits
 
 
 @final
@@ -88,8 +89,9 @@ class Features:
         if flat.dtype != np.float32:
             with np.errstate(over="ignore"):
                 numbers = flat.astype(np.float32)
-        if not np.isfinite(numbers).all():
-            raise InvalidValue(where, float(flat[~np.isfinite(numbers)][0]), "finite numbers")
+        if not (np.abs(numbers) <= LARGEST).all():
+            wrong = flat[~(np.abs(numbers) <= LARGEST)][0]
+            raise InvalidValue(where, float(wrong), f"finite numbers of at most {LARGEST:g} in size")
         return numbers
 
     def pack(self, examples: Array) -> list[bytes]:

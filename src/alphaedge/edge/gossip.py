@@ -18,7 +18,16 @@ import msgspec
 from alphaedge.edge.records import About, Record, RecordError
 
 AHEAD: Final = 60_000  # milliseconds that another's clock may be ahead; what is beyond was made up
+MOST_REASONS, LONGEST_REASON = 100, 200  # that are counted apart, and their characters
 LIVE, DEAD = 2, 1  # how many of each are asked in a round
+
+
+def count(reasons: dict[str, int], reason: str) -> None:
+    """Count one more of a reason; there are not many, and none is long, whatever others send."""
+    reason = reason[:LONGEST_REASON]
+    if reason not in reasons and len(reasons) >= MOST_REASONS:
+        reason = "other reasons"
+    reasons[reason] = reasons.get(reason, 0) + 1
 
 
 @final
@@ -96,7 +105,7 @@ class Book:
             try:
                 about = self.verify(record)
             except RecordError as error:
-                self.refused[str(error)] = self.refused.get(str(error), 0) + 1
+                count(self.refused, str(error))
                 continue
             old = self._book.get(about.edge)
             if about.edge == self.me or (old is not None and old.about.version >= about.version):
@@ -126,8 +135,7 @@ class Book:
             if self.genuine(entry.record, heartbeat, signature):
                 entry.heartbeat, entry.signature, entry.heard = heartbeat, signature, now
             else:
-                reason = f"a heartbeat of {edge} is not signed by it"
-                self.refused[reason] = self.refused.get(reason, 0) + 1
+                count(self.refused, f"a heartbeat of {edge} is not signed by it")
 
     def alive(self, now: float) -> dict[str, About]:
         """The edges that are there, this one included."""

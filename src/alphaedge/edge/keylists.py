@@ -40,6 +40,8 @@ class KeyList:
             for t, packed in enumerate(part):
                 more = unpack_keys(packed)
                 keys[t] = torch.cat([keys[t][~torch.isin(keys[t], more)], more])
+                if len(keys[t]) > MOST_KEYS:
+                    raise KeysError(f"a list of more than {MOST_KEYS} keys")
                 name = hashlib.blake2b(name + len(packed).to_bytes(8) + packed, digest_size=16).digest()
         return KeyList(tuple(keys), name)
 

@@ -17,7 +17,7 @@ from alphaedge.edge.config import EdgeConfig, load
 from alphaedge.edge.directory import Directory, Gossip
 from alphaedge.edge.gossip import Book
 from alphaedge.edge.learning import NAP, Learning
-from alphaedge.edge.lock import Lock
+from alphaedge.edge.lock import Lock, Taken
 from alphaedge.edge.network import Network
 from alphaedge.edge.peer_client import PeerClient
 from alphaedge.edge.peer_server import PeerServer
@@ -27,16 +27,17 @@ from alphaedge.edge.trust import Certified, Insecure, Trust
 LOOK: Final = 0.5  # seconds between two looks whether the server is still there
 
 
-async def run(path: Path, *, insecure: bool) -> None:
-    """Learn until told to stop, or until the server that started this is gone."""
+async def run(path: Path, *, insecure: bool, server: int) -> None:
+    """Learn until told to stop, or until the server that started this, a process, is gone."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     config = load(path)
-    # The learner of a server that was killed lives on until it notices; there is never more than one at work.
-    alone = Lock(path.parent / config.data / "learner.lock", wait=True)
+    watching = asyncio.create_task(_while_watched(stop, server))
+    alone = await _turn(path.parent / config.data / "learner.lock", stop)
+    if alone is None:
+        return
     learning = Learning(config, path.parent)
-    watching = asyncio.create_task(_while_watched(stop))
     trust = _trust(config, path.parent, insecure=insecure)
     if trust is not None:
         await _among_others(config, path.parent, learning, trust, stop)
@@ -88,9 +89,18 @@ async def _among_others(
         await server.stop()
 
 
-async def _while_watched(stop: asyncio.Event) -> None:
-    parent = os.getppid()
-    while os.getppid() == parent:
+async def _turn(path: Path, stop: asyncio.Event) -> Lock | None:
+    """The learner of a server that was killed lives on until it notices; there is never more than one at work."""
+    while not stop.is_set():
+        try:
+            return Lock(path)
+        except Taken:
+            await asyncio.sleep(NAP)
+    return None
+
+
+async def _while_watched(stop: asyncio.Event, server: int) -> None:
+    while os.getppid() == server:
         await asyncio.sleep(LOOK)
     stop.set()
 
@@ -103,13 +113,13 @@ def _give_way() -> None:
 
 
 def main() -> None:
-    """CONFIG, the style of the log, and whether edges need no certificates."""
-    path, style, insecure = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "insecure"
+    """CONFIG, the style of the log, whether edges need no certificates, and the process of the server."""
+    path, style, insecure, server = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "insecure", int(sys.argv[4])
     torch.set_num_threads(1)
     _give_way()
     log.setup(load(path).edge, "learner", "json" if style == "json" else "text")
     try:
-        asyncio.run(run(path, insecure=insecure))
+        asyncio.run(run(path, insecure=insecure, server=server))
     except Exception:
         log.LOGGER.exception("the learner has failed")
         sys.exit(1)

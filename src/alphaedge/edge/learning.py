@@ -90,7 +90,7 @@ class Learning:
         before = read(self._status_file)
         self.status = Status(edge=config.edge, region=config.region, schema=self.schema, started=clock())
         self.status.version = before.version if before else 0
-        self._adoptions = AdoptionLog(data / "adopted.db")
+        self._adoptions = AdoptionLog(data / "adopted.db", self.schema)
         self._looked = self._journal.last_prediction()
         self._strangers = Strangers()
         self._adopt_again()
@@ -130,7 +130,7 @@ class Learning:
             self._features.unpack([lesson.features for lesson in lessons]), self.learner.model.fields
         )
         labels = torch.tensor([lesson.label for lesson in lessons], dtype=self.learner.model.dtype)
-        self.learner.learn(Examples(inputs, labels))
+        self._learn(Examples(inputs, labels), lessons[0].number)
         outputs = torch.tensor([[lesson.output for lesson in lessons]], dtype=torch.float64)
         score = float(self._score(outputs, labels.double().unsqueeze(0)))
         if not math.isnan(score):  # a batch with one class has none
@@ -139,6 +139,25 @@ class Learning:
         self.progress.lesson = lessons[-1].number
         self._adopt_again()
         return True
+
+    def _learn(self, examples: Examples, number: int) -> None:
+        """Learn from a batch, but for one that would break the model: that is said and passed over."""
+        learner = self.learner
+        fleets = [learner.fleet, *([learner.home] if learner.home else [])]
+        before = [
+            (f.dense.clone(), f.dense_m.clone(), f.dense_v.clone(), f.steps.clone(), _cloned(f.buffers)) for f in fleets
+        ]
+        learner.learn(examples)
+        if all(bool(torch.isfinite(t).all()) for f in fleets for t in (f.dense, *f.buffers.values())):
+            return
+        for fleet, (dense, m, v, steps, buffers) in zip(fleets, before, strict=True):
+            fleet.dense, fleet.dense_m, fleet.dense_v, fleet.steps, fleet.buffers = dense, m, v, steps, buffers
+            for table in fleet.tables:
+                broken = ~torch.isfinite(table.value).all(2) | ~torch.isfinite(table.v).all(2)
+                table.value[broken], table.m[broken], table.v[broken] = 0.0, 0.0, 0.0
+        if not bool(torch.isfinite(learner.lead).all()):
+            learner.lead = torch.zeros_like(learner.lead)
+        warn("a batch would break the model and is passed over", first_lesson=number)
 
     def publish(self) -> None:
         """Begin an aggregation: let others fetch what was learned."""
@@ -235,6 +254,10 @@ class Learning:
         status.home_share = 1.0 - float(home.share(learner.lead)) if home is not None else 0.0
         status.peers, status.written = peers, now
         write(status, self._status_file)
+
+
+def _cloned(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in tensors.items()}
 
 
 def learned_so_far(folder: Path) -> int:

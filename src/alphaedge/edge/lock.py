@@ -14,16 +14,13 @@ class Taken(AlphaEdgeError):
 
 @final
 class Lock:
-    """Hold a file's lock until closed, or until this process ends, however it does.
+    """Hold a file's lock until closed, or until this process ends, however it does."""
 
-    wait: for whoever holds it now, as long as it takes; else that is an error.
-    """
-
-    def __init__(self, path: Path, *, wait: bool) -> None:
+    def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._file)
             raise Taken(f"{path.parent}: another edge runs with this data folder") from None

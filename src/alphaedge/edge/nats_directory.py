@@ -31,6 +31,7 @@ from nats.js.errors import APIError, BucketNotFoundError
 from nats.js.kv import KV_DEL, KV_OP
 
 from alphaedge.edge.config import NatsConfig
+from alphaedge.edge.gossip import count
 from alphaedge.edge.log import say, warn
 from alphaedge.edge.nats_config import FOLDER, INBOX, key
 from alphaedge.edge.records import About, Record, RecordError
@@ -245,11 +246,11 @@ class NatsDirectory:
             if about.edge == edge:
                 return about
             reason = f"a record of {about.edge} is under the key of {edge}"
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             reason = f"a record under the key of {edge} can't be read ({error})"
         except RecordError as error:
             reason = str(error)
-        self._refused[reason] = self._refused.get(reason, 0) + 1
+        count(self._refused, reason)
         return None
 
 

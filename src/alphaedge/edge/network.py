@@ -29,6 +29,7 @@ from alphaedge.edge.rules import PolicyFile
 from alphaedge.edge.status import PeerStatus
 from alphaedge.edge.trust import Trust
 from alphaedge.edge.wire import Refused
+from alphaedge.errors import AlphaEdgeError
 
 T = TypeVar("T")
 LOOK: Final = 1.0  # seconds between two looks at files that may change
@@ -72,6 +73,8 @@ class Network:
         beside = [asyncio.create_task(self._look_for_ever())]
         if self.learning.learner.method.adopt_rows and self.learning.learner.tables:
             beside.append(asyncio.create_task(self._adopt_for_ever()))
+        for task in beside:  # none of them ends by itself: without one of them this edge is not what it should be
+            task.add_done_callback(lambda done: None if done.cancelled() else stop.set())
         try:
             if self.learning.untaught:
                 await self._bootstrap(stop)
@@ -82,6 +85,9 @@ class Network:
                     self.report()
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(stop.wait(), NAP)
+            for task in beside:
+                if task.done():
+                    task.result()
         finally:
             for task in beside:
                 task.cancel()
@@ -177,12 +183,12 @@ class Network:
         try:
             asked, data = await self._answered(peer, address, ask, what)
             pull = await self._learner(lambda: self.learning.pulls.believe(peer, asked, data))
-        except PeerError as error:
-            status.failures += 1
-            warn("no model from a peer", peer=peer, reason=error)
         except Refused as error:
             status.refused += 1
             warn("a peer's model is refused", peer=peer, reason=error)
+        except AlphaEdgeError as error:
+            status.failures += 1
+            warn("no model from a peer", peer=peer, reason=error)
         else:
             if what == "pull":
                 status.pulls, status.held, status.pulled = status.pulls + 1, pull.number, time.time()
@@ -234,9 +240,12 @@ class Network:
         """Take up new rules and renewed certificates, and part with neighbours that a rule forbids, at once."""
         while True:
             self._policy.refresh()
-            if self._trust.refresh():
-                say("the certificate was renewed")
-                await self._speak()
+            try:
+                if self._trust.refresh():
+                    say("the certificate was renewed")
+                    await self._speak()
+            except (AlphaEdgeError, OSError) as error:  # half written, say: look again
+                warn("the certificate stays as it was", reason=error)
             await self._part_with_the_forbidden()
             await asyncio.sleep(LOOK)
 

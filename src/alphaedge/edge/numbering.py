@@ -25,7 +25,7 @@ def key_of(value: int | str | bytes, secret: bytes) -> int:
     >>> key_of(7, b"")
     7
     """
-    if not secret and isinstance(value, int) and value >= 0:
+    if not secret and isinstance(value, int) and 0 <= value < 1 << 8 * KEY_BYTES:
         return value
     text = value if isinstance(value, bytes) else str(value).encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=KEY_BYTES, key=secret).digest())

@@ -112,6 +112,17 @@ def _names(folder: Path) -> list[Path]:
     return sorted(folder.glob("parameters-*.bin"))
 
 
+def _whole(paths: Sequence[Path]) -> list[_File]:
+    """Files that can be read; others, which a power cut may leave, are removed: they are of no use to anybody."""
+    found = []
+    for path in paths:
+        try:
+            found.append(_File(path, None))
+        except (ValueError, msgspec.MsgspecError):
+            path.unlink(missing_ok=True)
+    return found
+
+
 @final
 class Writer:
     """The learner's end. schema: of the model, so that nobody predicts with another one's parameters."""
@@ -122,7 +133,7 @@ class Writer:
         found = _names(folder)
         self._generation = int(found[-1].stem.partition("-")[2]) if found else 0
         self._file: _File | None = None
-        self._old = [_File(path, None) for path in found]  # of a learner that is no more; its readers come over
+        self._old = _whole(found)  # of a learner that is no more; its readers come over
         self._behind: list[dict[str, list[Tensor]]] = [{}, {}]  # rows that each copy lacks, by table
         self._pairs = 0
 
@@ -228,6 +239,8 @@ class Reader:
                 file = _File(found[-1], None)
             except FileNotFoundError:
                 continue
+            except (ValueError, msgspec.MsgspecError):
+                raise ParametersError(f"{found[-1]}: it is not whole; the learner will write another") from None
             if file.layout.schema == self.schema:
                 return file
             raise ParametersError(f"{self.folder}: the learner has not written parameters of this model yet")
@@ -240,7 +253,10 @@ class Reader:
                 self._go_on(self._open())
             number = int(self._file.counters[DONE])
             tensors = self._file.copies[number % 2]
-            self._catch_up(int(tensors["pairs"][0]))
+            count = int(tensors["pairs"][0])
+            if int(self._file.counters[BEGUN]) > number + 1:
+                continue  # that count may be of a version which is not done
+            self._catch_up(count)
             found = use(Version(number, tensors), self.rows)
             if int(self._file.counters[BEGUN]) <= number + 1:
                 return found
@@ -261,8 +277,8 @@ class Reader:
                 self.rows.append({})
                 self._keys.append({})
             before = self._keys[table].get(row)
-            if before is not None:
-                self.rows[table].pop(before, None)
+            if before is not None and self.rows[table].get(before) == row:  # it may have another by now
+                del self.rows[table][before]
             self.rows[table][key] = row
             self._keys[table][row] = key
         self._taken = max(self._taken, count)

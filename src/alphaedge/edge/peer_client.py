@@ -85,7 +85,7 @@ class PeerClient:
                 return await self._retried(lambda: self._post(address, what, body, edge))
         except TimeoutError:
             raise PeerError(f"{address}: no answer in {seconds:.0f} s") from None
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, OSError, ValueError) as error:  # ValueError: an address that is none
             raise PeerError(f"{address}: {type(error).__name__}: {error}") from None
 
     def resting(self, address: str, edge: str | None = None) -> bool:

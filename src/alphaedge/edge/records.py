@@ -1,18 +1,21 @@
 """Records: what each edge says of itself, signed, so that anybody may pass it on and nobody can change it."""
 
 import datetime as dt
-from typing import final
+import re
+from typing import Final, final
 
 import msgspec
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from alphaedge.edge.certs import CertificateError, Pair, check
 from alphaedge.errors import AlphaEdgeError
 
-SIGNED = ec.ECDSA(hashes.SHA256())
+SIGNED: Final = ec.ECDSA(hashes.SHA256())
+MOST_BYTES: Final = 100_000  # of a record
+ADDRESS: Final = re.compile(r"(\[[0-9a-fA-F:.]{2,45}\]|([A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}):[0-9]{1,5}")
 
 
 class RecordError(AlphaEdgeError):
@@ -63,7 +66,7 @@ def verify(record: Record, authority: x509.Certificate, now: dt.datetime) -> Abo
         if not isinstance(key, ec.EllipticCurvePublicKey):
             raise RecordError("a record is signed with a key that is not on an elliptic curve")
         key.verify(record.signature, record.about, SIGNED)
-    except (CertificateError, ValueError) as error:
+    except (CertificateError, ValueError, UnsupportedAlgorithm) as error:
         raise RecordError(f"a record's certificate is refused: {error}") from None
     except InvalidSignature:
         raise RecordError(f"a record of {known.edge} is not signed by it") from None
@@ -98,9 +101,11 @@ def read(record: Record) -> About:
     """What the record says, whoever has written it."""
     try:
         about = msgspec.msgpack.decode(record.about, type=About)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RecordError(f"a record can't be read ({error})") from None
+    if len(record.about) > MOST_BYTES or not ADDRESS.fullmatch(about.address):
+        raise RecordError(f"a record of {about.edge[:64]} has no address that can be, or is too long")
     wrong = [j for j, share in about.shares.items() if not 0 <= share <= 1]
     if wrong or sum(about.shares.values()) > 1 + 1e-6 or about.version < 0 or about.publication < 0:
-        raise RecordError(f"a record of {about.edge} has numbers that can't be ({about.shares})")
+        raise RecordError(f"a record of {about.edge[:64]} has numbers that can't be")
     return about

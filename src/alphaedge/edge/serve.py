@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import sys
@@ -64,7 +65,7 @@ class Command:
     def words(self) -> list[str]:
         """The command line."""
         trust = "insecure" if self.insecure else "secure"
-        return [sys.executable, "-m", "alphaedge.edge.learn", str(self.path), self.style, trust]
+        return [sys.executable, "-m", "alphaedge.edge.learn", str(self.path), self.style, trust, str(os.getpid())]
 
 
 def journal_clock(journal: Journal) -> Callable[[], float]:

@@ -5,7 +5,6 @@ predicted or told is in the journal, on disk, before anybody hears of it.
 """
 
 import asyncio
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,12 +15,12 @@ from numpy.typing import NDArray
 
 from alphaedge.core.gradients import OneAtATime
 from alphaedge.edge.config import EdgeConfig
-from alphaedge.edge.features import Array, Features
+from alphaedge.edge.features import LARGEST, Array, Features
 from alphaedge.edge.journal import Journal, JournalError
 from alphaedge.edge.learning import forgettable, schema, seeded
 from alphaedge.edge.lock import Lock
 from alphaedge.edge.metrics import Metrics
-from alphaedge.edge.parameters import Reader
+from alphaedge.edge.parameters import ParametersError, Reader
 from alphaedge.edge.predictor import Predictor
 from alphaedge.edge.scribe import Scribe
 from alphaedge.errors import InvalidValue
@@ -37,7 +36,7 @@ class Service:
 
     def __init__(self, config: EdgeConfig, folder: Path, clock: Callable[[Journal], Callable[[], float]]) -> None:
         self.config, self.data = config, folder / config.data
-        self._lock = Lock(self.data / "server.lock", wait=False)
+        self._lock = Lock(self.data / "server.lock")
         secret = (folder / config.secret).read_bytes().strip() if config.secret else b""
         self._features = Features(config.model.fields, secret)
         self.journal = Journal(self.data / "journal.db", layout=self._features.layout)
@@ -60,7 +59,10 @@ class Service:
 
     def _outputs(self, examples: Array) -> NDArray[np.float32]:
         found, _ = self._predicting().predict(self._features.tensors(examples, self._model.fields))
-        return found.numpy().astype(np.float32)
+        outputs = found.numpy().astype(np.float32)
+        if not np.isfinite(outputs).all():
+            raise ParametersError(f"{self.data}: the model has no finite prediction for this")
+        return outputs
 
     async def feedback(self, ids: Sequence[int], labels: Sequence[float]) -> dict[str, int]:
         """Take what came of predictions; how many were accepted, known already, expired or unknown."""
@@ -70,9 +72,10 @@ class Service:
         if wrong:
             raise InvalidValue("feedback.ids", wrong[0], "ids of predictions")
         classify = self.config.model.task == "classify"
-        wrong = [y for y in labels if not (y in (0.0, 1.0) if classify else math.isfinite(y))]
+        wrong = [y for y in labels if not (y in (0.0, 1.0) if classify else abs(y) <= LARGEST)]
         if wrong:
-            raise InvalidValue("feedback.labels", wrong[0], "0 or 1" if classify else "a finite number")
+            allowed = "0 or 1" if classify else f"a number of at most {LARGEST:g} in size"
+            raise InvalidValue("feedback.labels", wrong[0], allowed)
         found = await self._written(self._scribe.told(list(zip(ids, labels, strict=True))))
         waited = [o.waited for o in found if o.accepted]
         counts = {"accepted": len(waited)} | {reason: sum(o.reason == reason for o in found) for reason in REASONS}

@@ -72,7 +72,7 @@ def unpack_request(data: bytes, schema: str, tables: int, lists: Sequence[KeyLis
     """
     try:
         ask = msgspec.msgpack.decode(data, type=_Ask)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Refused(f"the request can't be read ({error})") from None
     if ask.schema != schema:
         raise Refused(f"it has schema {ask.schema}, and this edge {schema}: they do not mix")
@@ -135,6 +135,11 @@ class Expected:
         own = {"dense": size(self.dense), **{f"rows.{t}": max(size(self.rows[t]), size(self.dense)) for t in tables}}
         for name, shape in shapes.items():
             _check_numbers(name, tensors[name], shape, own.get(name))
+        for name, own_buffer in self.statistics.items():
+            if f"buffer.{name}" in shapes and not bool(
+                torch.isfinite(tensors[f"buffer.{name}"].to(own_buffer.dtype)).all()
+            ):
+                raise Refused(f"buffer.{name} has numbers that {own_buffer.dtype} can't hold")
         kind = self.dense.dtype
         return Pull(
             about.number,

@@ -76,15 +76,16 @@ def test_a_full_disk_is_said_and_nothing_acknowledged_is_lost(edge: Edge) -> Non
             while True:
                 file.write(bytes(4096))
 
-        def refused() -> dict[str, Any] | None:
-            """What a caller hears once the last place is taken, and all can see that the edge is not ready."""
-            answer = edge.post("/v2/models/shop/infer", {"inputs": INPUTS})
-            return answer if "error" in answer and not edge.ready() else None
+        answers: list[dict[str, Any]] = []
+
+        def refused() -> bool:
+            """Whether a caller is refused, and all can see that the edge is not ready."""
+            answers.append(edge.post("/v2/models/shop/infer", {"inputs": INPUTS}))
+            return "error" in answers[-1] and not edge.ready()
 
         wait_for(refused, "the disk to be full")
-        told_why = edge.post("/v2/models/shop/infer", {"inputs": INPUTS})
-        assert told_why["status"] == 503
-        assert "journal.db" in told_why["error"]
+        assert answers[-1]["status"] == 503
+        assert "journal.db" in answers[-1]["error"]
         assert edge.get("/v2/health/live")["live"]
         full = tell(edge, waiting)
         assert full.get("status") == 503 or full["accepted"] == len(waiting)

@@ -223,13 +223,13 @@ class Learning:
         shares = learner.aggregate(list(pulls))
         learner.choose(candidates, topology)
         self._checkpoints.save(learner, self.schema, self.progress)
+        self.status.own_share = shares.get(self.config.edge, 1.0)
+        self._hand_over()
         fresh = self._mark.with_suffix(".part")
         fresh.write_text(f"{self.progress.lesson} {self._saved}")
         os.replace(fresh, self._mark)
         self._saved = self.progress.lesson
         self._adoptions.forget(learner.aggregations)
-        self.status.own_share = shares.get(self.config.edge, 1.0)
-        self._hand_over()
         return shares
 
     def alone(self) -> bool:

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +24,6 @@ from alphaedge.edge.service import Service
 
 from .hostile import Lines, small_disk, status
 from .processes import BATCH, EVERY, Edge, events, send, teach, tell, wait_for
-
-
-@pytest.fixture
-def edge(tmp_path: Path) -> Iterator[Edge]:
-    made = Edge(tmp_path / "edge")
-    yield made
-    made.end()
-
-
-@pytest.fixture
-def lines(tmp_path: Path) -> Lines:
-    return Lines(tmp_path / "log")
 
 
 def journalled(edge: Edge) -> dict[int, float]:

@@ -190,18 +190,6 @@ def test_without_a_good_certificate_nobody_gets_in(fleet: Fleet) -> None:
     teach(fleet.edges[0], 1, seed=400)
 
 
-@pytest.fixture
-def edge(tmp_path: Path) -> Iterator[Edge]:
-    made = Edge(tmp_path / "edge")
-    yield made
-    made.end()
-
-
-@pytest.fixture
-def lines(tmp_path: Path) -> Lines:
-    return Lines(tmp_path / "log")
-
-
 RUDE: dict[str, tuple[bytes, str]] = {
     "no HTTP": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc" + bytes(500) + b"\r\n\r\n", "400"),
     "a negative length": (b"POST /v2/models/shop/infer HTTP/1.1\r\ncontent-length: -5\r\n\r\n{}", "400"),

@@ -57,7 +57,6 @@ class Gossip:
         self._book, self._client, self._clock, self._rng = book, client, clock, rng
         self._task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()  # something to tell, which need not wait for the next round
-        self.unanswered = 0
 
     def handlers(self) -> dict[str, Handler]:
         """What other edges ask for."""
@@ -114,7 +113,7 @@ class Gossip:
                 told = msgspec.msgpack.encode(News(owed, self._book.digest()))
                 await self._client.within(PATIENCE, address, "news", told)
         except (PeerError, Unreadable):
-            self.unanswered += 1
+            pass  # it is asked again in another round
         except Exception as error:  # whatever another has come up with, gossip goes on
             warn("gossip with a peer has failed", address=address, reason=f"{type(error).__name__}: {error}")
 

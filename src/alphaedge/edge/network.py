@@ -270,7 +270,7 @@ class Network:
         for edge, about in alive.items():
             if edge != self.config.edge:
                 one = self.peers.setdefault(edge, PeerStatus())
-                one.region, one.publication, one.mixes = about.region, about.publication, edge in self._foreign
+                one.region, one.publication = about.region, about.publication
                 one.mixes = about.schema == self.learning.schema
         for edge, one in self.peers.items():
             one.alive, one.neighbour = edge in alive, edge in neighbours

@@ -11,13 +11,17 @@ from hypothesis import strategies as st
 from torch import nn
 
 from alphaedge import InvalidValue, Model
+from alphaedge.core.fields import Field
 from alphaedge.core.gradients import OneAtATime
-from alphaedge.edge.bound import Bound
+from alphaedge.edge.bound import Bound, views
 from alphaedge.edge.config import FieldConfig
 from alphaedge.edge.features import Features
+from alphaedge.edge.lookup import Wanted
 from alphaedge.edge.numbering import key_of
 from alphaedge.edge.parameters import Reader, Writer
 from alphaedge.edge.predictor import Predictor, hand_over
+from alphaedge.edge.recorded import Recorded
+from alphaedge.models.deepfm import deepfm
 
 from ..core.zoo import ZOO, Case, Recurrent, numbers, run_of
 from .test_learner import shop_fleet
@@ -31,7 +35,8 @@ def test_the_server_predicts_what_the_learner_would(tmp_path: Path, capacity: in
     for name in fleet.names:
         hand_over(fleet.edges[name], writers[name])
     model = fleet.learner("0").model
-    servers = {name: Predictor(OneAtATime(model), Reader(tmp_path / name, "s")) for name in fleet.names}
+    example = fleet.examples(0, 0).inputs
+    servers = {name: Predictor(model, Reader(tmp_path / name, "s"), example) for name in fleet.names}
     versions = dict.fromkeys(fleet.names, 0)
 
     def compare(edge: int, number: int) -> None:
@@ -55,7 +60,7 @@ def test_a_bound_module_gives_what_a_called_one_gives(kind: str) -> None:
     bound = Bound(model)
     for edge in (0, 1, 0):
         state = {name: b[edge] for name, b in buffers.items()}
-        given_ = (bound.views(dense[edge]), [r[edge] for r in rows], state, [x[edge] for x in inputs])
+        given_ = (views(model, dense[edge]), [r[edge] for r in rows], state, [x[edge] for x in inputs])
         with torch.no_grad():
             found = bound.outputs(*given_)
         torch.testing.assert_close(found, expected[edge], rtol=1e-10, atol=1e-10)
@@ -79,7 +84,73 @@ def test_a_module_that_keeps_its_parameters_elsewhere_shows_it() -> None:
     model = Model(Keeps(), fields=["x"])
     bound = Bound(model)
     with torch.no_grad():
-        assert bound.outputs(bound.views(model.initial_dense()), [], {}, [torch.ones(2, 3)]).isnan().all()
+        assert bound.outputs(views(model, model.initial_dense()), [], {}, [torch.ones(2, 3)]).isnan().all()
+
+
+class Branches(nn.Module):
+    """A module that does one thing or another, by what it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x) if x.sum() > 0 else -2 * self.layer(x)
+
+
+class Counts(nn.Module):
+    """A module that writes the number of examples down when it is recorded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x).view(int(x.shape[0]))
+
+
+def called(model: Model, dense: torch.Tensor, inputs: list[torch.Tensor]) -> torch.Tensor:
+    """Predictions in the plain way."""
+    return model.loss.link(OneAtATime(model).outputs(dense[None], [], {}, [x[None] for x in inputs])[0])
+
+
+@pytest.mark.parametrize(("kind", "way"), [(Branches, "bound"), (Counts, "bound"), (Keeps, "plain")])
+def test_a_module_that_cannot_be_recorded_is_called(kind: type[nn.Module], way: str) -> None:
+    model = Model(kind(), fields=["x"])
+    recorded = Recorded(model, ["mixed"], lacking=False, example=[torch.ones(3, 3)])
+    assert recorded.way == way
+    dense = torch.randn(model.dense_size)
+    state = recorded.state({"share": torch.ones(1), "mixed.dense": dense})
+    for size, sign in ((4, 1.0), (1, -1.0), (6, 1.0), (5, -1.0)):
+        inputs = [sign * torch.rand(size, 3)]
+        torch.testing.assert_close(recorded(state, [], inputs), called(model, dense, inputs))
+
+
+@pytest.mark.parametrize("lacking", [False, True])
+def test_a_pair_of_deepfms_is_recorded_and_gives_what_the_modules_give(lacking: bool) -> None:
+    """With two models, unknown ids or none, any number of examples, and parameters that change from call to call."""
+    fields = [Field("user", "id", 20), Field("colour", "category", 3), Field("price", "number", 2)]
+    model = deepfm(fields, normalise=True)
+    example = [torch.tensor([1, 2, 3]), torch.tensor([0, 1, 2]), torch.randn(3, 2)]
+    recorded = Recorded(model, ["mixed", "home"], lacking=lacking, example=example)
+    assert recorded.way == "recorded"
+    for size in (1, 2, 31, 5):
+        tensors = {"share": torch.tensor([0.25])}
+        for who in ("mixed", "home"):
+            tensors |= {f"{who}.dense": torch.randn(model.dense_size), f"{who}.0": torch.randn(12, 9)}
+            tensors |= {f"{who}.buffer.{n}": torch.rand_like(b) + 0.5 for n, b in model.initial_buffers().items()}
+        rows, start = torch.randint(12, (size,)), torch.randn(size, 9)
+        known = torch.rand(size) < 0.5 if lacking else torch.ones(size, dtype=torch.bool)
+        wanted = Wanted(rows, known, start) if lacking else Wanted(rows, None, None)
+        inputs = [torch.arange(size), torch.randint(3, (size,)), torch.randn(size, 2)]
+        found = recorded(recorded.state(tensors), [wanted], inputs)
+        outputs = []
+        for who in ("mixed", "home"):
+            values = torch.where(known[:, None], tensors[f"{who}.0"][rows], start)
+            buffers = {n: tensors[f"{who}.buffer.{n}"][None] for n in model.initial_buffers()}
+            dense = tensors[f"{who}.dense"][None]
+            outputs.append(OneAtATime(model).outputs(dense, [values[None]], buffers, [x[None] for x in inputs])[0])
+        torch.testing.assert_close(found, torch.sigmoid(0.25 * outputs[0] + 0.75 * outputs[1]))
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
@@ -89,7 +160,7 @@ def test_recurrent_modules_can_be_bound(kind: Callable[..., nn.Module]) -> None:
     dense, rows, buffers, inputs = run_of(case, model, edges=1).without_labels()
     bound = Bound(model)
     with torch.no_grad():
-        found = bound.outputs(bound.views(dense[0]), [], {}, [x[0] for x in inputs])
+        found = bound.outputs(views(model, dense[0]), [], {}, [x[0] for x in inputs])
     torch.testing.assert_close(found, OneAtATime(model).outputs(dense, rows, buffers, inputs)[0])
 
 

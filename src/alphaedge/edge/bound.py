@@ -17,12 +17,16 @@ from alphaedge.core.model import Model
 Place = tuple[dict[str, Any], str]
 
 
+def views(model: Model, dense: Tensor) -> list[Tensor]:
+    """A dense part [D] in the shapes of a model's parameters."""
+    return [dense[s.start : s.stop].view(s.shape) for s in model.dense_layout]
+
+
 @final
 class Bound:
     """A copy of a model's module in evaluation mode."""
 
     def __init__(self, model: Model) -> None:
-        self._model = model
         self._module = copy.deepcopy(model.module).eval()
         places: dict[int, list[Place]] = {}  # a tied parameter has several
         for owner in self._module.modules():
@@ -38,14 +42,10 @@ class Bound:
                 if parameter.requires_grad:
                     parameter.fill_(math.nan)
 
-    def views(self, dense: Tensor) -> list[Tensor]:
-        """A dense part [D] in the shapes of the parameters, to be given to ``outputs`` again and again."""
-        return [dense[s.start : s.stop].view(s.shape) for s in self._model.dense_layout]
-
     def outputs(
         self, views: Sequence[Tensor], rows: Sequence[Tensor], buffers: Mapping[str, Tensor], inputs: Sequence[Tensor]
     ) -> Tensor:
-        """Outputs [B]. rows: per id table [C, width], which ids in the inputs are places of."""
+        """Outputs [B]. views: a dense part in the shapes of the parameters; rows: per id table [C, width]."""
         for here, value in zip(self._dense, views, strict=True):
             _put(here, value)
         for table, matrix in zip(self._columns, rows, strict=True):
@@ -54,7 +54,7 @@ class Bound:
         for name, own in self._buffers.items():
             own.copy_(buffers[name])  # its own, should it write there
         outputs: Tensor = self._module(*inputs)
-        return outputs.reshape(len(inputs[0]))
+        return outputs.reshape(-1)
 
 
 def _put(places: Sequence[Place], value: Tensor) -> None:

@@ -17,6 +17,7 @@ from alphaedge.edge.numbering import key_of
 from alphaedge.errors import InvalidValue
 
 Array = NDArray[Any]
+EXAMPLES: Final = 3
 LARGEST: Final = 1e9  # of numbers and labels: their squares are learned from, in 32 bits
 
 
@@ -26,6 +27,7 @@ class Features:
 
     def __init__(self, fields: Sequence[FieldConfig], secret: bytes) -> None:
         self.fields, self._secret = tuple(fields), secret
+        self._names = {f.name for f in fields}
         self._kind = np.dtype([(f.name, *_packed(f)) for f in fields])
 
     @property
@@ -41,20 +43,13 @@ class Features:
 
     def take(self, inputs: Mapping[str, Array]) -> Array:
         """A caller's inputs as packed examples [B], if they are what was declared."""
-        names = {f.name for f in self.fields}
-        for name in inputs:
-            if name not in names:
-                raise InvalidValue("inputs", name, "one of " + ", ".join(f.name for f in self.fields))
-        missing = [f.name for f in self.fields if f.name not in inputs]
-        if missing:
-            raise InvalidValue("inputs", list(inputs), f"also {missing[0]}")
-        counts = {name: len(array) for name, array in inputs.items()}
-        count = counts[self.fields[0].name]
-        odd = [name for name, found in counts.items() if found != count]
-        if odd:
-            raise InvalidValue(
-                f"inputs.{odd[0]}.shape", counts[odd[0]], f"{count} examples, as {self.fields[0].name} has"
-            )
+        if inputs.keys() != self._names:
+            self._refuse_names(inputs)
+        count = len(inputs[self.fields[0].name])
+        for name, array in inputs.items():
+            if len(array) != count:
+                allowed = f"{count} examples, as {self.fields[0].name} has"
+                raise InvalidValue(f"inputs.{name}.shape", len(array), allowed)
         if count == 0:
             raise InvalidValue("inputs", "no example", "at least one")
         # All is checked before anything is allocated: a shape of [10^9, 0] costs its sender nothing.
@@ -63,6 +58,13 @@ class Features:
         for name, column in columns.items():
             packed[name] = column
         return packed
+
+    def _refuse_names(self, inputs: Mapping[str, Array]) -> None:
+        for name in inputs:
+            if name not in self._names:
+                raise InvalidValue("inputs", name, "one of " + ", ".join(f.name for f in self.fields))
+        missing = [f.name for f in self.fields if f.name not in inputs]
+        raise InvalidValue("inputs", list(inputs), f"also {missing[0]}")
 
     def _values(self, field: FieldConfig, given: Array) -> Array:
         where = f"inputs.{field.name}"
@@ -79,7 +81,7 @@ class Features:
         if field.kind == "category":
             if flat.dtype.kind not in "iub":
                 raise InvalidValue(f"{where}.datatype", _datatype(flat), "whole numbers for a category")
-            if flat.min() < 0 or flat.max() >= field.size:
+            if flat.astype(np.int64).view(np.uint64).max() >= field.size:  # a number below 0 is a huge one there
                 wrong = (flat < 0) | (flat >= field.size)
                 raise InvalidValue(where, int(flat[wrong][0]), f"a category from 0 to {field.size - 1}")
             return flat
@@ -89,10 +91,19 @@ class Features:
         if flat.dtype != np.float32:
             with np.errstate(over="ignore"):
                 numbers = flat.astype(np.float32)
-        if not (np.abs(numbers) <= LARGEST).all():
+        if not np.abs(numbers).max() <= LARGEST:  # nor is NaN
             wrong = flat[~(np.abs(numbers) <= LARGEST)][0]
             raise InvalidValue(where, float(wrong), f"finite numbers of at most {LARGEST:g} in size")
         return numbers
+
+    def example(self) -> Array:
+        """Packed examples that mean nothing, of different values."""
+        made = np.zeros(EXAMPLES, dtype=self._kind)
+        for field in self.fields:
+            number = np.arange(made[field.name].size).reshape(made[field.name].shape)
+            sizes = {"id": made.size, "category": field.size, "set": 2}
+            made[field.name] = number % sizes[field.kind] if field.kind in sizes else np.cos(number)
+        return made
 
     def pack(self, examples: Array) -> list[bytes]:
         """Packed examples one by one, for the journal."""

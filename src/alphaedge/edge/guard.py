@@ -1,12 +1,47 @@
-"""HTTP as uvicorn speaks it, but not for ever: requests whose head is endless or that never come to an end are cut."""
+"""HTTP as uvicorn speaks it, but not for ever: requests whose head is endless or that never come to an end are cut.
+
+And an answer's head and body leave together: one call of the kernel here, and one on the other side.
+"""
 
 import asyncio
-from typing import Final, final
+from typing import Any, Final, final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 LONGEST_HEAD: Final = 1 << 16  # bytes of a request before its body
 PATIENCE: Final = 20.0  # seconds that a request may take to arrive
+
+
+@final
+class Together:
+    """A transport that keeps what is written until more comes, or until the loop has nothing else to do first."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._kept: list[bytes] = []
+        self._later: asyncio.Handle | None = None
+
+    def write(self, data: bytes) -> None:
+        """Keep the first, send it with the second."""
+        self._kept.append(data)
+        if self._later is None:
+            self._later = self._loop.call_soon(self._send)
+        else:
+            self._send()
+
+    def close(self) -> None:
+        """Send what is kept, and close."""
+        self._send()
+        self._transport.close()
+
+    def _send(self) -> None:
+        if self._later is not None:
+            self._later.cancel()
+            data, self._kept, self._later = self._kept, [], None
+            self._transport.writelines(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 @final
@@ -20,6 +55,7 @@ class Guarded(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
         super().connection_made(transport)
+        self.transport: Any = Together(transport, self.loop)
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -252,7 +252,7 @@ class Learner:
         """Outputs [1, B] of a model; ids without a row predict from where a row of theirs would start."""
         places, keys = named(self.model, inputs)
         rows = [
-            Wanted.of(wanted, table.rows(wanted), table.start).values(storage.value[0, :-1])
+            Wanted.of(wanted, table.rows(wanted), table.start).values(storage.value[0])
             for table, storage, wanted in zip(self.tables, fleet.tables, keys, strict=True)
         ]
         return self.gradients.outputs(fleet.dense, rows, fleet.buffers, places)

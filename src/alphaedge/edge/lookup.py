@@ -57,13 +57,15 @@ class Wanted(NamedTuple):
     @classmethod
     def of(cls, keys: Tensor, rows: Tensor, start: Tensor) -> "Wanted":
         """Ids by their keys; start: the initial table."""
-        known = rows >= 0
-        return cls(rows, None, None) if bool(known.all()) else cls(rows.clamp(min=0), known, starting(start, keys))
+        return cls(rows, None, None) if bool((rows >= 0).all()) else cls.lacking(keys, rows, start)
+
+    @classmethod
+    def lacking(cls, keys: Tensor, rows: Tensor, start: Tensor) -> "Wanted":
+        """Ids of which some have no row."""
+        return cls(rows.clamp(min=0), rows >= 0, starting(start, keys))
 
     def values(self, table: Tensor) -> Tensor:
-        """Their values [..., width] in a table."""
+        """Their values [..., width] in a table, which has at least one row."""
         if self.known is None or self.start is None:
             return table[self.rows]
-        if not len(table):
-            return self.start
         return torch.where(self.known.unsqueeze(-1), table[self.rows], self.start)

@@ -157,13 +157,14 @@ def _length(text: str, most: int) -> int:
 
 
 def _elements(one: RequestInput) -> int:
-    if not one.shape or len(one.shape) > MOST_DIMENSIONS or any(n < 0 for n in one.shape):
+    if not 0 < len(one.shape) <= MOST_DIMENSIONS or min(one.shape) < 0:
         raise InvalidValue(f"inputs.{one.name}.shape", one.shape, f"1 to {MOST_DIMENSIONS} sizes of 0 or more")
-    if math.prod(n or 1 for n in one.shape) > MOST_VALUES:  # a 0 among them does not make the others small
+    count = math.prod(one.shape)
+    if (count or math.prod(n or 1 for n in one.shape)) > MOST_VALUES:  # a 0 among them does not make the others small
         raise InvalidValue(f"inputs.{one.name}.shape", one.shape, f"at most {MOST_VALUES} values")
     if one.datatype != "BYTES" and one.datatype not in TYPES:
         raise InvalidValue(f"inputs.{one.name}.datatype", one.datatype, "one of BYTES, " + ", ".join(TYPES))
-    return math.prod(one.shape)
+    return count
 
 
 def _from_json(one: RequestInput) -> Array:
@@ -183,18 +184,16 @@ def _from_json(one: RequestInput) -> Array:
     if not _ALLOWED[kind.kind].issuperset(map(type, flat)):
         wrong = [v for v in flat if type(v) not in _ALLOWED[kind.kind]]
         raise InvalidValue(field, wrong[0], f"numbers of type {one.datatype}")
-    if kind.kind in "iu" and flat:
-        low, high = _RANGES[one.datatype]
-        if min(flat) < low or max(flat) > high:
-            wrong = [v for v in flat if not low <= v <= high]
-            raise InvalidValue(field, wrong[0], f"numbers from {low} to {high}, which {one.datatype} can hold")
     try:
         if kind.kind != "f":
             return np.array(flat, dtype=kind).reshape(one.shape)
         with np.errstate(over="ignore"):  # what becomes infinite is refused by whoever wants finite numbers
             return np.array(flat, dtype=kind).reshape(one.shape)
     except OverflowError:
-        raise InvalidValue(field, max(flat, key=abs), f"numbers that {one.datatype} can hold") from None
+        low, high = _RANGES.get(one.datatype, (-math.inf, math.inf))
+        wrong = [v for v in flat if not low <= v <= high] or [max(flat, key=abs)]
+        within = f"from {low} to {high}, which" if one.datatype in _RANGES else "that"
+        raise InvalidValue(field, wrong[0], f"numbers {within} {one.datatype} can hold") from None
 
 
 def _flat(field: str, data: list[Any]) -> list[Any]:

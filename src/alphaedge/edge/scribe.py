@@ -86,7 +86,8 @@ class Scribe:
         given = [wish.examples for wish in wishes if wish.examples is not None]
         features, outputs = list[bytes](), NOTHING
         if given:
-            whole = given[0] if len(given) == 1 else np.concatenate(given)
+            # Put together as bytes: ``concatenate`` compares the types of all fields of each.
+            whole = given[0] if len(given) == 1 else np.frombuffer(b"".join([g.data for g in given]), given[0].dtype)
             features, outputs = self._pack(whole), self._predict(whole)
         outcomes = [o for wish in wishes for o in wish.outcomes]
         write = partial(self._journal.write, features, outputs.tolist(), outcomes, self._clock())

@@ -37,7 +37,7 @@ def run(path: Path, *, style: log.Style, insecure: bool) -> None:
     service = Service(config, path.parent, journal_clock)
     server = Server(service, version("alphaedge"), token)
     settings = uvicorn.Config(
-        server.app,
+        server,
         host=config.serve.host,
         port=config.serve.port,
         ssl_certfile=path.parent / config.serve.certificate if config.serve.certificate else None,

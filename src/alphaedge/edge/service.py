@@ -13,7 +13,6 @@ from typing import Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from alphaedge.core.gradients import OneAtATime
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.features import LARGEST, Array, Features
 from alphaedge.edge.journal import Journal, JournalError
@@ -126,5 +125,6 @@ class Service:
     def _predicting(self) -> Predictor:
         """What predicts; an error until the learner has handed something over."""
         if self._predictor is None:
-            self._predictor = Predictor(OneAtATime(self._model), Reader(self.data / "parameters", self._schema))
+            example = self._features.tensors(self._features.example(), self._model.fields)
+            self._predictor = Predictor(self._model, Reader(self.data / "parameters", self._schema), example)
         return self._predictor

@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 import hmac
+import time
 import traceback
-import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final, final
 
@@ -18,9 +18,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from alphaedge.edge.bodies import Lingering, TooLarge, answer_with, header, read_body
 from alphaedge.edge.journal import JournalError
 from alphaedge.edge.log import warn
-from alphaedge.edge.metrics import Measured
 from alphaedge.edge.openapi import (
     JSON,
     PATH,
@@ -39,10 +39,7 @@ from alphaedge.edge.protocol import JSON_LENGTH, Array, parse, respond
 from alphaedge.edge.service import Service
 from alphaedge.errors import InvalidValue
 
-CODINGS: Final[Mapping[str, int]] = {"gzip": 31, "deflate": 15}  # and zlib's name for each
-WORTH: Final = 4096  # bytes from which an answer is compressed, for clients that take it
-FAST: Final = 1  # zlib's level: on numbers a higher one saves little and costs much
-LINGER: Final = 10.0  # seconds for the rest of a body that has been refused already
+Handler = Callable[[Request], Awaitable[Response]]
 MOST_TEXT: Final = 1000  # characters of an error, which may quote what was sent
 
 
@@ -72,14 +69,34 @@ class Server:
             exception_handlers=HANDLERS,
             lifespan=self._lifespan,
         )
-        self.app = Measured(self._answer, service.metrics)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """What comes a thousand times a second goes past the router and its layers; the rest through them."""
-        often = self._often.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
-        if often is None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] != "http":
             await self._rest(scope, receive, send)
             return
+        began, status = time.perf_counter(), 500
+        often = self._often.get(scope["path"]) if scope["method"] == "POST" else None
+        try:
+            status = await (self._answer(often, scope, receive, send) if often else self._routed(scope, receive, send))
+        finally:
+            self._service.metrics.answered(scope["path"].rpartition("/")[2], status, time.perf_counter() - began)
+
+    async def _routed(self, scope: Scope, receive: Receive, send: Send) -> int:
+        """Answer by way of the router; the status."""
+        status = 500
+
+        async def sent(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        await self._rest(scope, receive, sent)
+        return status
+
+    async def _answer(self, often: Handler, scope: Scope, receive: Receive, send: Send) -> int:
+        """Answer what comes a thousand times a second, past the router and its layers; the status."""
         request = Request(scope, receive)
         try:
             answer = await often(request)
@@ -88,6 +105,7 @@ class Server:
             if answer.status_code == 500:
                 warn("an error inside the server", exception="".join(traceback.format_exception(error)))
         await answer(scope, receive, send)
+        return answer.status_code
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
@@ -99,10 +117,10 @@ class Server:
     async def _metrics(self, request: Request) -> Response:
         self._authorised(request)
         page = await asyncio.to_thread(self._service.metrics.page)
-        return await _answer(request, page, {"content-type": CONTENT_TYPE_LATEST})
+        return await answer_with(request, page, {"content-type": CONTENT_TYPE_LATEST})
 
     async def _described(self, request: Request) -> Response:
-        return await _answer(request, self._description, {"content-type": JSON})
+        return await answer_with(request, self._description, {"content-type": JSON})
 
     async def _server(self, _: Request) -> Response:
         return _json(ServerMetadata(PLATFORM, self.version, ["binary_tensor_data"]))
@@ -119,15 +137,15 @@ class Server:
 
     async def _infer(self, request: Request) -> Response:
         self._authorised(request)
-        call = parse(await _body(request, self.config.serve.body), request.headers.get(JSON_LENGTH))
+        call = parse(await read_body(request, self.config.serve.body), header(request, JSON_LENGTH))
         ids, found = await self._service.predict(call.inputs)
         outputs: dict[str, Array] = {"prediction": found, "prediction_id": np.array(ids, dtype=np.int64)}
-        return await _answer(request, *respond(self.config.model.name, VERSIONS[-1], call, outputs))
+        return await answer_with(request, *respond(self.config.model.name, VERSIONS[-1], call, outputs))
 
     async def _feedback(self, request: Request) -> Response:
         self._authorised(request)
         try:
-            told = msgspec.json.decode(await _body(request, self.config.serve.body), type=Feedback)
+            told = msgspec.json.decode(await read_body(request, self.config.serve.body), type=Feedback)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidValue("feedback", "the body", f"ids and labels ({error})") from None
         return _json(await self._service.feedback(told.ids, told.labels))
@@ -135,94 +153,9 @@ class Server:
     def _authorised(self, request: Request) -> None:
         if self._token is None:
             return
-        shown = request.headers.get("authorization", "").encode("latin-1")
+        shown = (header(request, "authorization") or "").encode("latin-1")
         if not hmac.compare_digest(shown, b"Bearer " + self._token):
             raise HTTPException(401, "show the token: Authorization: Bearer ...", {"www-authenticate": "Bearer"})
-
-
-async def _body(request: Request, most: int) -> bytes:
-    """The whole body, decompressed. It is given up as soon as it is clear that it is too large."""
-    told = request.headers.get("content-length", "0")
-    if not told.isdecimal():
-        raise HTTPException(400, f"content-length: found {told!r}; allowed: a number of bytes")
-    if len(told) > len(str(most)) or int(told) > most:
-        raise _TooLarge(most, more=True)
-    coding = request.headers.get("content-encoding", "identity").strip().lower()
-    if coding not in CODINGS and coding != "identity":
-        allowed = ", ".join(CODINGS)
-        text = f"content-encoding: found {coding!r}; allowed: {allowed}"
-        raise HTTPException(415, text, {"accept-encoding": allowed})
-    stream = zlib.decompressobj(CODINGS[coding]) if coding in CODINGS else None
-    parts: list[bytes] = []
-    arrived, size, more = 0, 0, True
-    try:
-        while more:
-            message = await request.receive()
-            if message["type"] == "http.disconnect":
-                raise HTTPException(400, "the request ended too early")
-            part, more = message.get("body", b""), message.get("more_body", False)
-            arrived += len(part)
-            parts.append(part if stream is None else stream.decompress(part, most - size + 1))
-            size += len(parts[-1])
-            if max(arrived, size) > most:
-                raise _TooLarge(most, more=more)
-            if stream is not None and stream.unused_data:
-                raise InvalidValue("request", "more bytes", f"nothing behind the end of what is compressed as {coding}")
-    except zlib.error as error:
-        raise InvalidValue("request", f"{arrived} bytes", f"a body compressed as {coding} ({error})") from None
-    if stream is not None and not stream.eof:
-        raise InvalidValue("request", f"{arrived} bytes", f"a body compressed as {coding} (this one is cut short)")
-    return b"".join(parts)
-
-
-class _TooLarge(HTTPException):
-    """A body that is refused. more: whether some of it is still to come."""
-
-    def __init__(self, most: int, *, more: bool) -> None:
-        super().__init__(413, f"request: found more than {most} bytes; allowed: at most {most}")
-        self.more = more
-
-
-class _Lingering(Response):
-    """An answer to a request that is still being sent: what comes is let go by.
-
-    A client that wants the connection closed sends all before it reads anything: were it closed at once, it would see
-    a broken pipe, and no answer. Where the connection stays open, the server lets the rest go by anyway.
-    """
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        await send({"type": "http.response.body", "body": self.body, "more_body": True})
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LINGER):
-                while (await receive()).get("more_body", False):
-                    pass
-        await send({"type": "http.response.body", "body": b""})
-
-
-async def _answer(request: Request, body: bytes, headers: dict[str, str]) -> Response:
-    """An answer, compressed if the client takes that and if it is large enough for that to pay."""
-    if len(body) < WORTH:
-        return Response(body, headers=headers)
-    headers = {**headers, "vary": "accept-encoding"}
-    coding = _taken(request.headers.get("accept-encoding", ""))
-    if coding is not None:
-        headers["content-encoding"] = coding
-        body = await asyncio.to_thread(zlib.compress, body, FAST, CODINGS[coding])
-    return Response(body, headers=headers)
-
-
-def _taken(accepted: str) -> str | None:
-    """The compression that a client likes best of those known here, if any."""
-    found: dict[str, float] = {}
-    for item in accepted.lower().split(","):
-        name, _, weight = item.partition(";")
-        try:
-            found[name.strip()] = float(weight.strip().removeprefix("q=") or 1)
-        except ValueError:
-            continue  # what cannot be understood is not asked for
-    best = max(CODINGS, key=lambda name: found.get(name, found.get("*", 0.0)))
-    return best if found.get(best, found.get("*", 0.0)) > 0 else None
 
 
 def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -244,9 +177,9 @@ async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     text = f"{error.detail}: {PATH} says what there is" if error.status_code in (404, 405) else error.detail
     answer = _refusal(text, error.status_code, dict(error.headers or {}))
-    closes = request.headers.get("connection", "").lower() == "close"
-    if isinstance(error, _TooLarge) and error.more and closes:
-        return _Lingering(answer.body, error.status_code, dict(answer.headers))
+    closes = (header(request, "connection") or "").lower() == "close"
+    if isinstance(error, TooLarge) and error.more and closes:
+        return Lingering(answer.body, error.status_code, dict(answer.headers))
     return answer
 
 

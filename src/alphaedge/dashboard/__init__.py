@@ -1,1 +1,1 @@
-"""What a person sees of a fleet: frames of its state, their history, and the web page. Aggregates only: no ids, no data."""
+"""What a person sees of a fleet: frames of its state, their history, the web page. Aggregates only: no ids, no data."""

@@ -17,7 +17,7 @@ Kind = Literal["joined", "left", "back", "linked", "unlinked", "faded", "refused
 class Link(msgspec.Struct, frozen=True, kw_only=True):
     """What an edge takes from another.
 
-    share: of its last mix. pulled: when it last got that model, in seconds since 1970. behind: publications that it lacks.
+    share: of its last mix. pulled: when it last got that model, in seconds since 1970. behind: publications it lacks.
     bytes: all that came over this link. failures, refused: pulls that failed, and models that were not believed.
     """
 

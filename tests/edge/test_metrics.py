@@ -36,20 +36,27 @@ def heard(edge: Edge, peer: str) -> bool:
     return status is not None and peer in status.peers and status.peers[peer].publication > 0
 
 
+def pulled(edge: Edge, peer: str) -> bool:
+    status = read(edge.folder / "data" / "status.json")
+    return status is not None and peer in status.peers and status.peers[peer].pulls > 0
+
+
 def test_the_numbers_of_a_fleet_are_those_of_what_happened(tmp_path: Path) -> None:
     with fleet_of(tmp_path, [("berlin", "DE"), ("boston", "US")]) as (berlin, boston):
-        for round_ in range(3):
+        rounds = 0
+        while rounds < 3 or (rounds < 10 and not pulled(berlin, "boston")):  # a busy machine may miss a deadline
             for edge in (berlin, boston):
-                teach(edge, 1, seed=round_)
+                teach(edge, 1, seed=rounds)
             wait_for(lambda: heard(berlin, "boston"), "berlin to hear that boston has published")
-        learned = 3 * EVERY * BATCH
+            rounds += 1
+        learned = rounds * EVERY * BATCH
         waiting = send(berlin, events(7))
         tell(berlin, [(10**9, 1.0)])
         berlin.post("/v2/models/shop/infer", b"nonsense")
 
         def shown() -> bool:
             status = read(berlin.folder / "data" / "status.json")
-            return status is not None and status.aggregations == 3 and status.batches == 3 * EVERY
+            return status is not None and status.aggregations == rounds and status.batches == rounds * EVERY
 
         wait_for(shown, "the learner to have said what it has done")
         found = metrics(berlin)
@@ -59,10 +66,10 @@ def test_the_numbers_of_a_fleet_are_those_of_what_happened(tmp_path: Path) -> No
         assert value(found, "alphaedge_feedback_total", result="unknown") == 1
         assert value(found, "alphaedge_feedback_lag_seconds_count") == learned
         assert value(found, "alphaedge_requests_total", endpoint="infer", status="400") == 1
-        assert value(found, "alphaedge_request_seconds_count", endpoint="infer") == 5
-        assert value(found, "alphaedge_batches_total") == 3 * EVERY
-        assert value(found, "alphaedge_aggregations_total") == 3
-        assert value(found, "alphaedge_swap_seconds_count") >= 3 * EVERY
+        assert value(found, "alphaedge_request_seconds_count", endpoint="infer") == rounds + 2
+        assert value(found, "alphaedge_batches_total") == rounds * EVERY
+        assert value(found, "alphaedge_aggregations_total") == rounds
+        assert value(found, "alphaedge_swap_seconds_count") >= rounds * EVERY
         assert value(found, "alphaedge_swap_seconds_sum") > 0
         assert 0 < value(found, "alphaedge_score") < 1
         boston_ = {"peer": "boston", "region": "US"}

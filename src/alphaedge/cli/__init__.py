@@ -2,7 +2,7 @@
 
 import typer
 
-from alphaedge.cli import certs, edge, reproduce, simulate
+from alphaedge.cli import certs, dashboard, demo, edge, replay, reproduce, simulate, status
 
 app = typer.Typer(
     name="alphaedge",
@@ -11,8 +11,12 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_show_locals=False,
 )
+app.command(epilog=demo.EXAMPLES)(demo.demo)
 app.command(epilog=simulate.EXAMPLES)(simulate.simulate)
 app.command(epilog=reproduce.EXAMPLES)(reproduce.reproduce)
+app.command(epilog=replay.EXAMPLES)(replay.replay)
+app.command(epilog=status.EXAMPLES)(status.status)
+app.command(epilog=dashboard.EXAMPLES)(dashboard.dashboard)
 app.add_typer(edge.app, name="edge")
 app.add_typer(certs.app, name="certs")
 

@@ -103,6 +103,11 @@ def merge(first: Frame, second: Frame) -> Frame:
     return Frame(time=second.time, edges={**first.edges, **second.edges}, events=(*first.events, *second.events))
 
 
+def latest(frames: Sequence[Frame]) -> dict[str, Seen]:
+    """The state of the fleet after all frames of a history."""
+    return {name: seen for frame in frames for name, seen in frame.edges.items()}
+
+
 def _events(name: str, before: Seen | None, after: Seen, time: float) -> Iterator[Event]:
     def event(kind: Kind, peer: str = "", text: str = "") -> Event:
         return Event(time=time, edge=name, kind=kind, peer=peer, text=text)

@@ -8,6 +8,7 @@ last checkpoint and the journal.
 import math
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, final
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from alphaedge.core.gradients import Gradients, OneAtATime
 from alphaedge.core.model import Model
+from alphaedge.dashboard.frames import Seen, Vitals
 from alphaedge.edge.adoption import AdoptionLog, Strangers, blend
 from alphaedge.edge.checkpoint import Checkpoints, schema_of
 from alphaedge.edge.config import EdgeConfig
@@ -29,12 +31,14 @@ from alphaedge.edge.lookup import NOBODY, named
 from alphaedge.edge.parameters import Writer
 from alphaedge.edge.predictor import hand_over
 from alphaedge.edge.pulls import Pulls
-from alphaedge.edge.status import PeerStatus, Status, read, write
+from alphaedge.edge.status import PeerStatus, Status, read, read_serving, write
+from alphaedge.edge.vitals import vitals, with_the_dead
 from alphaedge.metrics import SCORES
 
 NAP: Final = 0.02  # seconds between two looks at the journal, when there is nothing to learn
 LOOKED_AT: Final = 2000  # predictions at once, in search of new ids
 REPORT_EVERY: Final = 0.25  # seconds between two statuses
+RECENT: Final = 20  # batches whose scores are the recent ones
 
 
 def seeded(config: EdgeConfig) -> Model:
@@ -90,6 +94,7 @@ class Learning:
         before = read(self._status_file)
         self.status = Status(edge=config.edge, region=config.region, schema=self.schema, started=clock())
         self.status.version = before.version if before else 0
+        self._recent: deque[float] = deque(maxlen=RECENT)
         self._adoptions = AdoptionLog(data / "adopted.db", self.schema)
         self._looked = self._journal.last_prediction()
         self._strangers = Strangers()
@@ -136,6 +141,7 @@ class Learning:
         if not math.isnan(score):  # a batch with one class has none
             self.progress.scores += 1
             self.progress.total += score
+            self._recent.append(score)
         self.progress.lesson = lessons[-1].number
         self._adopt_again()
         return True
@@ -244,16 +250,24 @@ class Learning:
         """Whether it is time to write the status anew."""
         return not 0 <= now - self.status.written < REPORT_EVERY
 
-    def report(self, peers: dict[str, PeerStatus], now: float) -> None:
-        """Write the status."""
+    def report(self, peers: dict[str, PeerStatus], now: float, others: Mapping[str, Seen] = {}) -> None:
+        """Write the status; others: the rest of the fleet, as this edge sees it."""
         status, learner, progress = self.status, self.learner, self.progress
         status.batches, status.records, status.aggregations = learner.revealed, learner.records, learner.aggregations
         status.lesson, status.scores = progress.lesson, progress.scores
         status.score = progress.total / progress.scores if progress.scores else 0.0
+        status.recent = sum(self._recent) / len(self._recent) if self._recent else None
         home = learner.method.home
         status.home_share = 1.0 - float(home.share(learner.lead)) if home is not None else 0.0
         status.peers, status.written = peers, now
+        me = Seen(region=self.config.region, alive=True, vitals=self.vitals())
+        status.fleet = with_the_dead(status.fleet, {**others, self.config.edge: me})
         write(status, self._status_file)
+
+    def vitals(self) -> Vitals:
+        """How this edge is doing, for the fleet."""
+        serving = read_serving(self._status_file.with_name("serving.json"))
+        return vitals(self.status, self.learner.links.neighbours, serving)
 
 
 def _cloned(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -3,18 +3,21 @@
 No ids, no features: names of edges are the only labels that come from outside.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, final
 
+import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
-from alphaedge.edge.status import PeerStatus, Status, read
+from alphaedge.edge.status import PeerStatus, Serving, Status, read
 
 ENDPOINTS: Final = ("infer", "feedback", "ready", "live")
 LATENCIES: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+LATELY, MOST_LATELY = 30.0, 1000  # seconds, and requests, whose latency is that of now
 LAGS: Final = (1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 24 * 3600.0, 7 * 24 * 3600.0)
 OUTCOMES: Final = ("accepted", "known", "expired", "unknown")
 
@@ -40,6 +43,9 @@ class Metrics:
         waiting = Gauge("alphaedge_pending_predictions", "Predictions that wait for an outcome", **common)
         waiting.set_function(pending)
         self.registry.register(_Learner(status, clock))
+        self._pending, self._clock = pending, clock
+        self._answered = 0
+        self._lately: deque[tuple[float, float]] = deque(maxlen=MOST_LATELY)  # when, and how long it took
         self._series: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         for result in OUTCOMES:
             self._feedback.labels(result)
@@ -55,6 +61,16 @@ class Metrics:
             )
         found[0].inc()
         found[1].observe(seconds)
+        if endpoint == "infer" and status == 200:
+            self._answered += 1
+            self._lately.append((self._clock(), seconds))
+
+    def lately(self) -> Serving:
+        """The server's numbers for its learner: all predictions answered, and the latency of the latest."""
+        since = self._clock() - LATELY
+        seconds = [s for moment, s in self._lately if moment > since]
+        p50, p99 = (float(x) * 1e3 for x in np.quantile(seconds, (0.5, 0.99))) if seconds else (None, None)
+        return Serving(requests=self._answered, p50=p50, p99=p99, pending=self._pending())
 
     def predicted(self, examples: int) -> None:
         """Examples were predicted."""

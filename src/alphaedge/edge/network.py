@@ -14,6 +14,7 @@ from typing import Final, TypeVar, final
 
 from torch import Tensor
 
+from alphaedge.dashboard.frames import Seen
 from alphaedge.edge.certs import Identity
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.directory import Directory
@@ -28,6 +29,7 @@ from alphaedge.edge.records import About
 from alphaedge.edge.rules import PolicyFile
 from alphaedge.edge.status import PeerStatus
 from alphaedge.edge.trust import Trust
+from alphaedge.edge.vitals import due
 from alphaedge.edge.wire import Refused
 from alphaedge.errors import AlphaEdgeError
 
@@ -60,6 +62,7 @@ class Network:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="learner")
         self._rng = random.Random()  # whom to start from; nothing that is learned later depends on it
         self._foreign: dict[str, str] = {}  # edges of another schema
+        self._told = 0.0  # when the fleet was last told how things stand here
         self.peers: dict[str, PeerStatus] = {}
 
     def handlers(self) -> dict[str, Handler]:
@@ -99,9 +102,14 @@ class Network:
 
     async def _speak(self) -> None:
         """Tell the fleet how things stand here."""
+        about = await self._learner(self._about)
+        self._told = time.monotonic()
+        await self.directory.speak(self._trust.sign(about))
+
+    def _about(self) -> About:
         learner, status = self.learning.learner, self.learning.status
         status.version = max(status.version + 1, time.time_ns() // 1_000_000)  # it grows though the clock may not
-        about = About(
+        return About(
             edge=self.config.edge,
             region=self.config.region,
             address=self._address,
@@ -109,8 +117,8 @@ class Network:
             version=status.version,
             publication=learner.publication.number,
             shares=learner.topology,
+            vitals=self.learning.vitals(),
         )
-        await self.directory.speak(self._trust.sign(about))
 
     def sources(self) -> dict[str, About]:
         """The edges that this one may fetch from now: there, of the same schema, and allowed."""
@@ -247,6 +255,8 @@ class Network:
             except (AlphaEdgeError, OSError) as error:  # half written, say: look again
                 warn("the certificate stays as it was", reason=error)
             await self._part_with_the_forbidden()
+            if due(self._told, time.monotonic(), len(self.directory.alive())):
+                await self._speak()
             await asyncio.sleep(LOOK)
 
     async def _part_with_the_forbidden(self) -> None:
@@ -280,4 +290,8 @@ class Network:
             if count is not None:
                 one.request_bytes, one.dense_bytes, one.row_bytes = count.request, count.dense, count.rows
         self.learning.status.records_refused = sum(self.directory.refused().values())
-        self.learning.report(self.peers, time.time())
+        others = {
+            edge: Seen(region=a.region, alive=True, mixes=a.schema == self.learning.schema, vitals=a.vitals)
+            for edge, a in alive.items()
+        }
+        self.learning.report(self.peers, time.time(), others)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from alphaedge.dashboard.frames import Fleet
 from alphaedge.edge.config import EdgeConfig, FieldConfig
 from alphaedge.edge.protocol import JSON_LENGTH, MOST_VALUES, TYPES, InferenceRequest, InferenceResponse, RequestInput
 
@@ -105,6 +106,8 @@ def describe(config: EdgeConfig, version: str, *, token: bool) -> dict[str, Any]
         "/v2/health/live": {"get": _get("live", "Whether the server answers.", _ref(Live))},
         "/v2/health/ready": {"get": _get("ready", "Whether it can predict.", _ref(Ready), 503)},
     }
+    fleet = _get("fleet", "The fleet as this edge sees it, until now.", _ref(Fleet), *([401] if token else []))
+    paths["/fleet"] = {"get": fleet | ({"security": [{"token": []}]} if token else {})}
     for path, tail in ((model, ""), (versioned, "OfVersion")):
         known = {"parameters": _path_parameters(config, versioned=path is versioned)}
         about = _get(f"model{tail}", "The model, its inputs and its outputs.", _ref(ModelMetadata), 404)
@@ -216,7 +219,10 @@ def _refusals(config: EdgeConfig) -> dict[str, Any]:
 
 def _schemas(config: EdgeConfig) -> dict[str, Any]:
     """The bodies as JSON Schema, with what is particular to this edge's model."""
-    bodies = (Refusal, Live, Ready, ServerMetadata, ModelMetadata, Feedback, Taken, InferenceRequest, InferenceResponse)
+    bodies = (
+        Refusal, Live, Ready, ServerMetadata, ModelMetadata, Feedback, Taken,
+        InferenceRequest, InferenceResponse, Fleet,
+    )  # fmt: skip
     _, found = msgspec.json.schema_components(bodies, ref_template="#/components/schemas/{name}")
     fields = config.model.fields
     plain = found.pop(RequestInput.__name__)

@@ -10,7 +10,9 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from alphaedge.dashboard.frames import Vitals
 from alphaedge.edge.certs import CertificateError, Pair, check
+from alphaedge.edge.vitals import plausible
 from alphaedge.errors import AlphaEdgeError
 
 SIGNED: Final = ec.ECDSA(hashes.SHA256())
@@ -28,7 +30,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     address: where others reach it. schema: what it must have in common with whoever mixes with it. shares: its
     neighbours with their normalised weights. version: grows with each record of the edge, also over restarts.
-    gone: it has left for good.
+    vitals: how it is doing, for people to look at. gone: it has left for good.
     """
 
     edge: str
@@ -38,6 +40,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     version: int
     publication: int = 0
     shares: dict[str, float] = {}
+    vitals: Vitals = Vitals()
     gone: bool = False
 
 
@@ -108,4 +111,6 @@ def read(record: Record) -> About:
     wrong = [j for j, share in about.shares.items() if not 0 <= share <= 1]
     if wrong or sum(about.shares.values()) > 1 + 1e-6 or about.version < 0 or about.publication < 0:
         raise RecordError(f"a record of {about.edge[:64]} has numbers that can't be")
+    if not plausible(about.vitals):
+        raise RecordError(f"a record of {about.edge[:64]} tells of links that can't be")
     return about

@@ -51,7 +51,7 @@ def run(path: Path, *, style: log.Style, insecure: bool) -> None:
         interface="asgi3",
     )
     with asyncio.Runner(loop_factory=settings.get_loop_factory()) as runner:  # uvloop, where there is one
-        runner.run(_serve(_Told(settings, config.edge), Command(path, style, insecure)))
+        runner.run(_serve(_Told(settings, server, config.edge), Command(path, style, insecure)))
 
 
 @final
@@ -77,9 +77,9 @@ def journal_clock(journal: Journal) -> Callable[[], float]:
 class _Told(uvicorn.Server):
     """A server that says where it listens once it does, and ends with code 0 when it is told to stop."""
 
-    def __init__(self, settings: uvicorn.Config, edge: str) -> None:
+    def __init__(self, settings: uvicorn.Config, app: Server, edge: str) -> None:
         super().__init__(settings)
-        self._edge = edge
+        self._app, self._edge = app, edge
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -101,6 +101,10 @@ class _Told(uvicorn.Server):
                 scheme = "https" if self.config.is_ssl else "http"
                 sys.stdout.write(f"{self._edge} serves on {scheme}://{host}:{port}\n")
         sys.stdout.flush()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._app.end()
+        await super().shutdown(sockets)
 
 
 async def _serve(server: uvicorn.Server, command: Command) -> None:

@@ -18,7 +18,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from alphaedge.dashboard.app import routes
 from alphaedge.edge.bodies import Lingering, TooLarge, answer_with, header, read_body
+from alphaedge.edge.fleet import FleetView
 from alphaedge.edge.journal import JournalError
 from alphaedge.edge.log import warn
 from alphaedge.edge.openapi import (
@@ -50,6 +52,7 @@ class Server:
     def __init__(self, service: Service, version: str, token: bytes | None = None) -> None:
         self.config, self.version = service.config, version
         self._service, self._token = service, token
+        self._view = FleetView(self.config.edge, service.data, service.metrics.lately, time.time)
         self._description = msgspec.json.encode(describe(self.config, version, token=token is not None))
         model = f"/v2/models/{self.config.model.name}"
         models = (model, *(f"{model}/versions/{number}" for number in VERSIONS))
@@ -65,6 +68,7 @@ class Server:
                 *(Route(f"{path}/ready", self._ready) for path in models),
                 *(Route(f"{path}/infer", self._infer, methods=["POST"]) for path in models),
                 Route(f"{model}/feedback", self._feedback, methods=["POST"]),
+                *routes(self._view.fleet, self._view.stream, self._authorised),
             ],
             exception_handlers=HANDLERS,
             lifespan=self._lifespan,
@@ -81,6 +85,10 @@ class Server:
             status = await (self._answer(often, scope, receive, send) if often else self._routed(scope, receive, send))
         finally:
             self._service.metrics.answered(scope["path"].rpartition("/")[2], status, time.perf_counter() - began)
+
+    async def end(self) -> None:
+        """Let go of those who listen for news: the server would wait for them."""
+        await self._view.end()
 
     async def _routed(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Answer by way of the router; the status."""
@@ -109,9 +117,10 @@ class Server:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        tidying = asyncio.create_task(self._service.tidy())
+        beside = [asyncio.create_task(self._service.tidy()), asyncio.create_task(self._view.watch())]
         yield
-        tidying.cancel()
+        for task in beside:
+            task.cancel()
         self._service.close()
 
     async def _metrics(self, request: Request) -> Response:

@@ -2,9 +2,13 @@
 
 import os
 from pathlib import Path
-from typing import final
+from typing import TypeVar, final
 
 import msgspec
+
+from alphaedge.dashboard.frames import Seen
+
+S = TypeVar("S")
 
 
 @final
@@ -42,6 +46,7 @@ class Status(msgspec.Struct, kw_only=True):
     lesson: int = 0  # number of the last feedback that was learned
     scores: int = 0  # batches that have a score
     score: float = 0.0  # their mean, of what was predicted before anything was learned from it
+    recent: float | None = None  # the mean of the last ones
     own_share: float = 1.0
     home_share: float = 0.0  # how much the model that never mixes has to say
     handed_over: int = 0
@@ -51,9 +56,20 @@ class Status(msgspec.Struct, kw_only=True):
     records_refused: int = 0
     version: int = 0  # of the record that was last told the other edges
     peers: dict[str, PeerStatus] = {}
+    fleet: dict[str, Seen] = {}  # as this edge sees it, itself included
 
 
-def write(status: Status, path: Path) -> None:
+@final
+class Serving(msgspec.Struct, frozen=True, kw_only=True):
+    """A server's numbers, for the learner beside it: answered requests, latency of the last ones in milliseconds."""
+
+    requests: int = 0
+    p50: float | None = None
+    p99: float | None = None
+    pending: int = 0
+
+
+def write(status: Status | Serving, path: Path) -> None:
     """Replace the file; nobody ever sees half of it."""
     fresh = path.with_suffix(".part")
     fresh.write_bytes(msgspec.json.encode(status))
@@ -61,8 +77,17 @@ def write(status: Status, path: Path) -> None:
 
 
 def read(path: Path) -> Status | None:
-    """The last status, if there is one."""
+    """The learner's last status, if there is one."""
+    return _read(path, Status)
+
+
+def read_serving(path: Path) -> Serving | None:
+    """The server's last numbers, if there are any."""
+    return _read(path, Serving)
+
+
+def _read(path: Path, kind: type[S]) -> S | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Status)
+        return msgspec.json.decode(path.read_bytes(), type=kind)
     except (OSError, msgspec.MsgspecError):
         return None

@@ -1,0 +1,178 @@
+// The weights as a matrix: each row is an edge and what it takes from the columns; the diagonal is its own share.
+
+import { begin, fitted, font, note, pointer } from "./canvas.js";
+import { share } from "./format.js";
+import { blend, channels, mark } from "./palette.js";
+
+const NAMED = 11; // pixels of a cell, from which on each row has its name
+const NUMBERED = 30; // ... and each cell its number
+const HOME = "home"; // a column of its own: where all edges began, and are drawn back to
+
+/** select(name | null): called when the user picks a row. */
+export function heatmap(canvas, select) {
+  const tip = note(canvas);
+  let shown = null;
+  let grid = null;
+
+  const cell = ({ x, y }) => {
+    const row = Math.floor((y - grid.top) / grid.cell);
+    const column = x >= grid.home ? grid.names.length : Math.floor((x - grid.left) / grid.cell);
+    const inside = x >= grid.left && x < grid.right && row >= 0 && row < grid.names.length;
+    return inside && column <= grid.names.length ? { row: grid.names[row], column: grid.names[column] } : null;
+  };
+  pointer(
+    canvas,
+    (at) => {
+      const over = at && grid && cell(at);
+      canvas.classList.toggle("hit", Boolean(over));
+      if (over) tip.show(at, [explained(over, shown)]);
+      else tip.hide();
+    },
+    (at) => select((grid && cell(at)?.row) ?? null),
+  );
+
+  return {
+    draw(now) {
+      shown = now;
+      const { ctx, width, height } = begin(canvas);
+      grid = laidOut(ctx, now, width, height);
+      drawCells(ctx, now, grid);
+      if (grid.cell >= NAMED) drawNames(ctx, now, grid);
+      else drawRegions(ctx, now, grid);
+      drawSelected(ctx, now, grid);
+    },
+  };
+}
+
+function explained({ row, column }, { state }) {
+  const { own_share, home_share, links } = state.get(row).vitals;
+  if (column === undefined) return `${row} takes ${share(home_share)} from home`;
+  if (column === row) return `${row} keeps ${share(own_share)} of its own`;
+  return `${row} takes ${share(links.find((link) => link.peer === column)?.share ?? 0)} from ${column}`;
+}
+
+function laidOut(ctx, { state, colours }, width, height) {
+  const names = [...state.keys()];
+  const hasHome = [...state.values()].some((seen) => seen.vitals.home_share > 0);
+  const columns = names.length + (hasHome ? 1 : 0);
+  const between = hasHome ? 8 : 0;
+  ctx.font = font(colours, 12, 700);
+  const widest = Math.max(...names.map((name) => ctx.measureText(name).width), 30) + 24;
+  const roomy = Math.min(width - 60 - between, height - 40) / columns >= NAMED;
+  const left = roomy ? Math.min(widest, width * 0.26) : 46;
+  let cell = Math.min((width - left - between - 2) / columns, (height - 24) / names.length);
+  const upright = roomy && cell < widest - 20; // names of columns do not fit side by side
+  const top = roomy ? (upright ? Math.min(widest - 8, 90) : 22) : 22;
+  cell = Math.min(cell, (height - top - 2) / names.length);
+  const pixels = cell * window.devicePixelRatio;
+  const whole = Math.floor(pixels) / pixels; // small cells are blurred unless they are whole pixels
+  if (whole > 0.85) cell *= whole;
+  const home = left + names.length * cell + between;
+  return { names, left, top, cell, home, hasHome, upright, right: hasHome ? home + cell : home - between };
+}
+
+function drawCells(ctx, { state, colours }, grid) {
+  const { names, left, top, cell, home, hasHome } = grid;
+  const stops = [0, 1, 2, 3].map((i) => channels(colours[`heat-${i}`]));
+  const index = new Map(names.map((name, i) => [name, i]));
+  const gap = cell >= 20 ? 2 : cell >= 8 ? 1 : 0;
+  const paint = (x, y, value, alive) => {
+    // The root: shares that matter are small, and 5% has to be seen beside 60%.
+    const [r, g, b] = blend(stops, Math.sqrt(value));
+    ctx.fillStyle = `rgb(${r} ${g} ${b})`;
+    ctx.globalAlpha = alive ? 1 : 0.3;
+    if (gap > 1) rounded(ctx, x, y, cell - gap, cell - gap, 4);
+    else ctx.fillRect(x, y, cell - gap, cell - gap);
+    if (cell < NUMBERED) return;
+    ctx.globalAlpha = 1;
+    ctx.fillStyle = !alive ? colours.soft : 0.3 * r + 0.59 * g + 0.11 * b > 140 ? "#10141a" : "#fff";
+    ctx.font = font(colours, Math.min(13, cell * 0.3), 500);
+    ctx.textAlign = "center";
+    if (value > 0) ctx.fillText(share(value), x + (cell - gap) / 2, y + (cell - gap) / 2);
+  };
+  ctx.fillStyle = colours["heat-0"];
+  if (gap < 2) ctx.fillRect(left, top, names.length * cell, names.length * cell);
+  names.forEach((name, row) => {
+    const { alive, vitals } = state.get(name);
+    const y = top + row * cell;
+    if (gap > 1) names.forEach((_, column) => paint(left + column * cell, y, 0, alive));
+    for (const { peer, share: value } of vitals.links) {
+      if (value > 0 && index.has(peer)) paint(left + index.get(peer) * cell, y, value, alive);
+    }
+    paint(left + row * cell, y, vitals.own_share, alive);
+    if (hasHome) paint(home, y, vitals.home_share, alive);
+  });
+  ctx.globalAlpha = 1;
+}
+
+function rounded(ctx, x, y, width, height, radius) {
+  ctx.beginPath();
+  ctx.roundRect(x, y, width, height, radius);
+  ctx.fill();
+}
+
+function drawNames(ctx, { state, styles, colours, selected }, { names, left, top, cell, home, hasHome, upright }) {
+  const size = Math.max(8.5, Math.min(12, cell - 1));
+  names.forEach((name, i) => {
+    const { alive } = state.get(name);
+    ctx.font = font(colours, size, name === selected ? 700 : 400);
+    ctx.fillStyle = name === selected ? colours.ink : colours.soft;
+    const middle = i * cell + (cell - 2) / 2;
+    mark(ctx, left - 10, top + middle, Math.min(4, cell / 3.5), styles.edges.get(name), colours, alive);
+    ctx.textAlign = "right";
+    ctx.fillText(fitted(ctx, name, left - 22), left - 19, top + middle);
+    column(name, left + middle);
+  });
+  ctx.font = font(colours, size);
+  ctx.fillStyle = colours.soft;
+  if (hasHome) column(HOME, home + (cell - 2) / 2);
+
+  function column(name, x) {
+    ctx.save();
+    ctx.translate(x, top - 8);
+    if (upright) ctx.rotate(-Math.PI / 2);
+    ctx.textAlign = upright ? "left" : "center";
+    ctx.fillText(upright ? fitted(ctx, name, top - 12) : name, 0, 0);
+    ctx.restore();
+  }
+}
+
+/** Names of regions along both sides, with a line between them, where there is no room for those of edges. */
+function drawRegions(ctx, { state, styles, colours }, { names, left, top, cell, home, hasHome }) {
+  const all = names.length * cell;
+  let from = 0;
+  names.forEach((name, i) => {
+    const { region } = state.get(name);
+    if (i + 1 < names.length && state.get(names[i + 1]).region === region) return;
+    const [begin, end] = [from * cell, (i + 1) * cell];
+    from = i + 1;
+    ctx.fillStyle = styles.regions.get(region).colour;
+    ctx.fillRect(left - 6, top + begin + 0.5, 3, end - begin - 1);
+    ctx.fillRect(left + begin + 0.5, top - 6, end - begin - 1, 3);
+    ctx.font = font(colours, 11, 500);
+    ctx.fillStyle = colours.soft;
+    ctx.textAlign = "right";
+    ctx.fillText(fitted(ctx, region, left - 12), left - 11, top + (begin + end) / 2);
+    ctx.textAlign = "center";
+    ctx.fillText(fitted(ctx, region, end - begin), left + (begin + end) / 2, top - 14);
+    if (i + 1 === names.length) return;
+    ctx.fillStyle = colours.line;
+    ctx.fillRect(left, top + end - 0.5, all, 1);
+    ctx.fillRect(left + end - 0.5, top, 1, all);
+  });
+  ctx.fillStyle = colours.soft;
+  ctx.textAlign = "left";
+  if (hasHome) ctx.fillText(HOME, home - 2, top - 14);
+}
+
+function drawSelected(ctx, { colours, selected }, { names, left, top, cell, right }) {
+  const at = names.indexOf(selected);
+  if (at < 0) return;
+  ctx.strokeStyle = colours.ink;
+  ctx.lineWidth = 1.5;
+  const gap = cell >= 20 ? 2 : 0;
+  ctx.strokeRect(left - 1.5, top + at * cell - 1.5, right - left - gap + 3, cell - gap + 3);
+  ctx.globalAlpha = 0.5;
+  ctx.strokeRect(left + at * cell - 1.5, top - 1.5, cell - gap + 3, names.length * cell - gap + 3);
+  ctx.globalAlpha = 1;
+}

@@ -1,0 +1,78 @@
+"""The fleet as a server shows it: read from its learner's status now and then, kept as frames, told to who listens."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Final, final
+
+import msgspec
+
+from alphaedge.dashboard.frames import Fleet, Frame, Seen
+from alphaedge.dashboard.history import History
+from alphaedge.edge.log import warn
+from alphaedge.edge.status import Serving, Status, read, write
+
+LOOK: Final = 0.5  # seconds between two looks
+SILENT: Final = 10.0  # seconds without a word of the learner, after which its edge counts as down
+
+
+@final
+class FleetView:
+    """What one edge knows of its fleet. data: its folder. serving: the server's own numbers, which its learner tells
+    the fleet. clock: seconds since 1970."""
+
+    def __init__(self, edge: str, data: Path, serving: Callable[[], Serving], clock: Callable[[], float]) -> None:
+        self._edge, self._data, self._serving, self._clock = edge, data, serving, clock
+        self._history = History(data / "history.jsonl")
+        self._news = asyncio.Condition()
+        self._told: Serving | None = None
+        self._ended = False
+
+    def fleet(self) -> Fleet:
+        """All until now."""
+        return Fleet(edge=self._edge, now=self._clock(), frames=self._history.since(0.0))
+
+    async def stream(self, after: float) -> AsyncIterator[Frame]:
+        """Frames later than a moment, as they come, until the server ends."""
+        while not self._ended:
+            for frame in self._history.since(after):
+                yield frame
+                after = frame.time
+            async with self._news:
+                await self._news.wait_for(lambda after=after: self._ended or bool(self._history.since(after)))  # type: ignore[misc]
+
+    async def watch(self) -> None:
+        """For ever: look, keep what is new, and wake those who listen."""
+        while True:
+            try:
+                await self._look()
+            except OSError as error:  # a full disk: what is shown is the least that matters then
+                warn("the fleet's history can't be written", reason=error)
+            await asyncio.sleep(LOOK)
+
+    async def end(self) -> None:
+        """Let those who listen go."""
+        async with self._news:
+            self._ended = True
+            self._news.notify_all()
+
+    async def _look(self) -> None:
+        serving = self._serving()
+        if serving != self._told:
+            write(serving, self._data / "serving.json")
+            self._told = serving
+        status = await asyncio.to_thread(read, self._data / "status.json")
+        if status is None:
+            return
+        frame = self._history.add(_seen(status, self._clock()), self._clock())
+        if frame is not None:
+            async with self._news:
+                self._news.notify_all()
+
+
+def _seen(status: Status, now: float) -> dict[str, Seen]:
+    """The fleet as the learner told it; a learner that is silent is down."""
+    me = status.fleet.get(status.edge)
+    if me is None or now - status.written < SILENT:
+        return status.fleet
+    return {**status.fleet, status.edge: msgspec.structs.replace(me, alive=False)}

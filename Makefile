@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help setup run test test-all lint types layers lock clean
+.PHONY: help setup run test test-all lint types layers docs lock clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -17,8 +17,8 @@ $(READY): pyproject.toml constraints.txt
 	$(PIP) install -q -c constraints.txt --editable ".[dev]"
 	@touch $@
 
-run: setup  ## simulate the synthetic regional store: a table, pictures, results/demo/report.html
-	$(BIN)/alphaedge simulate --seeds 3 --out results/demo
+run: setup  ## watch six live edges learn from each other: two minutes, then results/demo/report.html
+	$(BIN)/alphaedge demo --out results/demo
 
 test: setup lint types layers  ## lint, types, layers and the quick tests
 	$(BIN)/python -m pytest -n 2 -m "not long"
@@ -36,9 +36,12 @@ types: setup
 layers: setup
 	$(BIN)/lint-imports --no-cache
 
+docs: setup  ## build the documentation to site/; a broken link or name is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 lock: setup  ## write the versions now installed to constraints.txt
 	{ echo '# Every version that `make setup` installs. Regenerate with `make lock`.'; \
 	  $(PIP) freeze --exclude-editable | sed 's/+cpu$$//'; } > constraints.txt
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -68,7 +68,7 @@ def test_a_world_has_the_events_that_fit_into_the_time_and_a_model_that_fits_the
     assert list(made.streams) == NAMES
     assert 0.7 < sum(map(len, made.streams.values())) / (270 * 30) <= 1.0
     assert [f["name"] for f in made.model["fields"]] == ["user", "item", "category", "numbers"]
-    assert made.method == {"aggregate_every": 5, "peers": 2}
+    assert made.method == {"aggregate_every": 5, "peers": 2, "weight_rate": 0.5}
     assert sorted(set(made.alike.values())) == [0, 1]
 
 

@@ -1,5 +1,6 @@
 """What edges may expect of their directory, whether it is gossip or a server."""
 
+import asyncio
 import contextlib
 import functools
 import ssl
@@ -232,3 +233,22 @@ def seen(edge: Edge) -> set[str]:
     """The others that an edge's learner sees now."""
     found = status.read(edge.folder / "data" / "status.json")
     return {peer for peer, one in found.peers.items() if one.alive} if found else set()
+
+
+@pytest.mark.parametrize("steps", range(5))
+def test_gossip_ends_though_news_come_at_the_same_moment(certs: Path, steps: int) -> None:
+    """A cancellation must not get lost between two things that happen at once. steps: of the loop between them."""
+
+    async def scenario() -> None:
+        fleet = GossipFleet(certs)
+        one = await fleet.join("berlin")
+        await asyncio.sleep(2 * directory.PAUSE)  # it waits for news by now
+        await one.speak(trust(certs, "berlin").sign(about("berlin", 2)))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        async with asyncio.timeout(5) as limit:
+            await one.close()
+        assert not limit.expired()
+        await fleet.close()
+
+    run(scenario())

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 import tempfile
@@ -39,6 +40,8 @@ alphaedge demo --table examples/shops.csv --time when --edge shop --label sold -
 """
 START, END = 25.0, 10.0  # seconds that starting the edges and the report take, about
 INTERRUPTED = 130
+CACHE = "TORCHINDUCTOR_CACHE_DIR"
+WIDTH = 120  # where there is no terminal to tell
 _TABLE = "A table of your own"
 
 
@@ -61,7 +64,7 @@ def demo(
     json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON at the end, nothing else.")] = False,
 ) -> None:
     """Watch a fleet: real edges on this machine learn from each other, and one of them turns hostile."""
-    console = Console(stderr=json)
+    console = Console(stderr=json, width=None if sys.stdout.isatty() else WIDTH)
     with needs_serve():
         check_number("edges", edges, low=2, high=50, whole=True)
         check_number("minutes", minutes, above=0)
@@ -77,6 +80,7 @@ def demo(
         with (
             tempfile.TemporaryDirectory(prefix="alphaedge-demo-") as folder,
             _terminated(),
+            _cache(folder),
             DemoFleet(Path(folder), cities(edges), model=made.model, method=made.method) as fleet,
         ):
             _watch(fleet, made, seconds, console, out=out, calm=calm, keep=keep, json=json)
@@ -101,7 +105,7 @@ def _watch(
     names = list(fleet.regions)
     console.print(f"dashboard: {fleet.url(names[0])}/dashboard", highlight=False)
     played = asyncio.run(_played(fleet, made, seconds, console, calm=calm))
-    if played is None:
+    if played is None or played.outcome.stopped:
         raise typer.Exit(INTERRUPTED)
     console.print("what the same edges reach without peers is computed ...", highlight=False)
     found = numbers(played, fleet.regions, learned_alone(made.data, made.streams, made.model, batch_size=BATCH))
@@ -111,8 +115,6 @@ def _watch(
     else:
         _print(found, console)
     console.print(f"report: {page}", highlight=False)
-    if played.outcome.stopped:
-        raise typer.Exit(INTERRUPTED)
     if keep:
         console.print("the edges go on serving; Ctrl-C ends them", highlight=False)
         with contextlib.suppress(KeyboardInterrupt):
@@ -137,6 +139,18 @@ async def _played(
             fleet, made.data, made.streams, seconds=seconds, scenes=scenes, options=options, show=show
         )
         return await whole.run(stop)
+
+
+@contextlib.contextmanager
+def _cache(folder: str) -> Iterator[None]:
+    """torch makes a folder for what it compiles, though nothing is compiled here: it shall go with the rest."""
+    before = os.environ.get(CACHE)
+    os.environ.setdefault(CACHE, f"{folder}/torch")
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[CACHE]
 
 
 @contextlib.contextmanager

@@ -94,7 +94,7 @@ def replay(
     ] = None,
     pace: Annotated[
         str,
-        _option("100x: times as fast as it was; or max: as fast as answers come.", "--speed", panel=_LOAD),
+        _option("100x: times as fast as it was; max: as fast as answers come. Default: max.", "--speed", panel=_LOAD),
     ] = "max",
     delay: Annotated[
         str, _option("When outcomes are known, in the data's time: 0, 5m, exp:1h. Default: 0.", panel=_LOAD)
@@ -125,11 +125,21 @@ def replay(
 ) -> None:
     """Stream a data set or a table to running edges, tell them later what came of it, and score their answers.
 
+    With a speed, requests leave when it is their time, and latency counts from that moment. Ids and categories of a
+    table are sent as the numbers that they get when it is read.
+
     Exits with 0 if everything was delivered, 1 if not, 2 if it could not start and 130 if it was interrupted.
     """
     silent = str(json) == "-" or print_config
     console = Console(stderr=silent)
-    columns = {"time": time, "edge": edge, "label": label, "ids": ids, "categories": categories, "numbers": numbers}
+    columns: dict[str, Any] = {
+        "time": time,
+        "edge": edge,
+        "label": label,
+        "ids": ids,
+        "categories": categories,
+        "numbers": numbers,
+    }
     chosen = {
         "data": "table" if table is not None and data is None else data,
         "batch_size": batch_size,
@@ -145,6 +155,9 @@ def replay(
             patience=patience,
             limit_seconds=limit_seconds,
         )
+        for name in ("time", "edge", "label") if table is not None else ():
+            if columns[name] is None:
+                raise InvalidValue(name, None, f"a column of {table}")
         settings = config.build(_given(chosen))
         unit = duration("time_unit", time_unit) if time_unit is not None else UNITS.get(settings.data, 1.0)
         options = replace(options, batch_size=settings.size, unit=unit)
@@ -165,7 +178,7 @@ def replay(
             writable(json.parent)
             if json.is_dir():
                 raise InvalidValue("json", str(json), "a file, or - to print")
-        token = token_file.read_text(encoding="utf-8").strip() if token_file is not None else None
+        token = token_file.read_bytes().decode(errors="replace").strip() if token_file is not None else None
         from alphaedge.replay.client import EdgeClient
 
         clients = {n: EdgeClient(url, model=model, token=token, authority=authority) for n, url in where.items()}

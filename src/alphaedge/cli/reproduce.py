@@ -13,7 +13,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from alphaedge.cli.download import fetched
 from alphaedge.errors import AlphaEdgeError, InvalidValue, check_number
 from alphaedge.experiments.plan import DATA, EXPERIMENTS, Plan
-from alphaedge.experiments.reproduce import reproduce as run
 from alphaedge.simulation.results import writable
 
 EXAMPLES = """[bold]Examples[/]
@@ -114,5 +113,8 @@ def _watched(plan: Plan, out: Path, jobs: int, console: Console) -> Path:
                 left = bar.tasks[0].time_remaining
                 rest = "" if left is None else f", about {datetime.timedelta(seconds=round(left))} left"
                 console.print(f"{share:.0%}, {finished} of {cells} cells{rest}", highlight=False)
+
+        # Here, since it draws: no other command should wait for what that needs.
+        from alphaedge.experiments.reproduce import reproduce as run
 
         return run(plan, out, jobs=jobs, report=report, command=command, date=today)

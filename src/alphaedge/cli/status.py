@@ -88,7 +88,7 @@ def _table(teller: str, found: "list[Condition]") -> Table:
             _number(one.score, 4),
             _number(one.recent, 4),
             _number(one.p99, 1),
-            f"{human(one.bytes)}B",
+            human(one.bytes),
             f"{one.refused:,}",
             ", ".join(f"{peer} {share:.2f}" for peer, share in peers),
         )

@@ -14,7 +14,7 @@ Kind = Literal["joined", "left", "back", "linked", "unlinked", "faded", "refused
 
 
 @final
-class Link(msgspec.Struct, frozen=True, kw_only=True):
+class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an edge takes from another.
 
     share: of its last mix. pulled: when it last got that model, in seconds since 1970. behind: publications it lacks.
@@ -30,7 +30,7 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @final
-class Vitals(msgspec.Struct, frozen=True, kw_only=True):
+class Vitals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How an edge is doing, in its own words.
 
     score: mean over all batches of what was predicted before anything was learned from it. recent: over the last ones.
@@ -53,7 +53,7 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @final
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An edge as another one sees it. mixes: it has the same schema as the one that tells."""
 
     region: str
@@ -63,7 +63,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @final
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that happened to an edge; ``peer`` where another had a part in it."""
 
     time: float
@@ -74,7 +74,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @final
-class Frame(msgspec.Struct, frozen=True, kw_only=True):
+class Frame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The edges that changed, and what happened, since the frame before."""
 
     time: float

@@ -15,7 +15,7 @@ import msgspec
 
 from alphaedge.dashboard.frames import Frame, Seen, merge, step
 
-BUDGET: Final = 2_000_000  # bytes of JSON
+BUDGET: Final = 4_000_000  # bytes of JSON
 MOST_FRAMES: Final = 600
 PER_EVENT: Final = 500  # bytes of the budget; older events are forgotten, they must not crowd out how the fleet was
 RELIEF: Final = 0.75  # of the budget is left over once it was exceeded, so that most frames are only appended

@@ -56,7 +56,7 @@ class DemoFleet:
 
     def _write(self, model: Mapping[str, Any], method: Mapping[str, Any]) -> None:
         authority, now = Folder(self.folder / "certs"), dt.datetime.now(dt.UTC)
-        authority.init("demo", now=now, days=DAYS)
+        authority.init("demo", now=now, days=2 * DAYS)
         (self.folder / "fleet.secret").write_text(secrets.token_hex(16))
         self.policy.write_text("# deny from=REGION-OR-EDGE to=REGION-OR-EDGE\n")
         seeds = [f"{HOST}:{peers}" for _, peers in list(self._ports.values())[:2]]

@@ -21,7 +21,7 @@ def rows(found: Numbers) -> list[list[str]]:
     for e in found.edges:
         name = f"{e.edge} (hostile)" if e.hostile else e.edge
         gain = "" if e.hostile else _gain(e.score, e.alone)
-        counts = [f"{e.batches:,}", f"{e.aggregations:,}", f"{human(e.bytes)}B", _number(e.p50, 1), _number(e.p99, 1)]
+        counts = [f"{e.batches:,}", f"{e.aggregations:,}", human(e.bytes), _number(e.p50, 1), _number(e.p99, 1)]
         made.append([name, e.region, _number(e.score, 4), _number(e.alone, 4), gain, *counts])
     made.append(["mean, honest", "", _number(found.score, 4), _number(found.alone, 4), _gain(found.score, found.alone)])
     made[-1] += [""] * (len(COLUMNS) - len(made[-1]))

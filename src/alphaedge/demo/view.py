@@ -75,7 +75,7 @@ def _row(name: str, seen: Seen, hostile: set[str]) -> list[RenderableType]:
         _number(vitals.recent, 4),
         f"{vitals.batches:,}",
         f"{vitals.aggregations:,}",
-        f"{human(sum(link.bytes for link in vitals.links.values()))}B",
+        human(sum(link.bytes for link in vitals.links.values())),
         _number(vitals.p50, 1),
         _number(vitals.p99, 1),
         f"{vitals.own_share:.2f}",

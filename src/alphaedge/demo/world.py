@@ -12,6 +12,7 @@ from alphaedge.replay.section import model_section
 
 BATCH, EVERY, PEERS = 20, 5, 2  # so small that every edge mixes dozens of times in two minutes, and has to choose
 RATE: Final = 0.005
+WEIGHT_RATE: Final = 0.5  # mixes are of few batches here, so each has to say more
 EVENTS_PER_SECOND: Final = 270  # of the whole fleet: what two cores bear with all the edges on them
 CLUSTER: Final = 3  # edges that are alike in the made-up store
 
@@ -49,5 +50,5 @@ def world(data: Dataset, names: Sequence[str], name: str, seconds: float) -> Wor
         streams=dict(zip(names, chosen.streams, strict=True)),
         alike=alike,
         model=tomllib.loads(model_section(chosen, name=name, batch_size=BATCH, rate=RATE))["model"],
-        method={"aggregate_every": EVERY, "peers": min(PEERS, max(1, len(names) - 1))},
+        method={"aggregate_every": EVERY, "peers": min(PEERS, max(1, len(names) - 1)), "weight_rate": WEIGHT_RATE},
     )

@@ -93,8 +93,10 @@ class Gossip:
             self._news.clear()
             await self._round()
             await asyncio.sleep(PAUSE)
+            # Not ``wait_for``: before Python 3.12 it may lose a cancellation that comes together with the news.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), ROUND - PAUSE)
+                async with asyncio.timeout(ROUND - PAUSE):
+                    await self._news.wait()
 
     async def _round(self) -> None:
         now = self._clock()

@@ -1,7 +1,7 @@
 """The fleet as a server shows it: read from its learner's status now and then, kept as frames, told to who listens."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Final, final
 
@@ -11,8 +11,10 @@ from alphaedge.dashboard.frames import Fleet, Frame, Seen
 from alphaedge.dashboard.history import History
 from alphaedge.edge.log import warn
 from alphaedge.edge.status import Serving, Status, read, write
+from alphaedge.edge.vitals import with_the_dead
 
 LOOK: Final = 0.5  # seconds between two looks
+GRACE: Final = 15.0  # seconds from the learner's start, after which an edge that it knows nothing of counts as down
 SILENT: Final = 10.0  # seconds without a word of the learner, after which its edge counts as down
 
 
@@ -64,15 +66,19 @@ class FleetView:
         status = await asyncio.to_thread(read, self._data / "status.json")
         if status is None:
             return
-        frame = self._history.add(_seen(status, self._clock()), self._clock())
+        now = self._clock()
+        frame = self._history.add(_seen(status, self._history.state, now), now)
         if frame is not None:
             async with self._news:
                 self._news.notify_all()
 
 
-def _seen(status: Status, now: float) -> dict[str, Seen]:
-    """The fleet as the learner told it; a learner that is silent is down."""
-    me = status.fleet.get(status.edge)
-    if me is None or now - status.written < SILENT:
-        return status.fleet
-    return {**status.fleet, status.edge: msgspec.structs.replace(me, alive=False)}
+def _seen(status: Status, before: Mapping[str, Seen], now: float) -> dict[str, Seen]:
+    """The fleet as the learner told it; a learner that is silent is down, and so is an edge that is not heard of."""
+    found = dict(status.fleet)
+    if now - status.started > GRACE:  # after a restart it takes a while until all have been heard of
+        found = with_the_dead({**before, **found}, found)
+    me = found.get(status.edge)
+    if me is not None and now - status.written >= SILENT:
+        found[status.edge] = msgspec.structs.replace(me, alive=False)
+    return found

@@ -1,6 +1,7 @@
 """The learning process itself: ``python -m alphaedge.edge.learn CONFIG``, started by ``alphaedge edge serve``."""
 
 import asyncio
+import ctypes
 import datetime as dt
 import os
 import random
@@ -24,6 +25,7 @@ from alphaedge.edge.peer_server import PeerServer
 from alphaedge.edge.rules import PolicyFile
 from alphaedge.edge.trust import Certified, Insecure, Trust
 
+PR_SET_PDEATHSIG: Final = 1  # of Linux' prctl
 LOOK: Final = 0.5  # seconds between two looks whether the server is still there
 
 
@@ -105,6 +107,15 @@ async def _while_watched(stop: asyncio.Event, server: int) -> None:
     stop.set()
 
 
+def _end_with_the_server() -> None:
+    """A server that was killed takes its learner along at once, on Linux; else the learner notices by and by.
+
+    On a busy machine it would not get the time to notice, and it can be killed at any moment without harm.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def _give_way() -> None:
     """Run when nobody else wants to: the server comes first. A core that is never idle still gives a little time."""
     os.nice(19)
@@ -116,6 +127,7 @@ def main() -> None:
     """CONFIG, the style of the log, whether edges need no certificates, and the process of the server."""
     path, style, insecure, server = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "insecure", int(sys.argv[4])
     torch.set_num_threads(1)
+    _end_with_the_server()
     _give_way()
     log.setup(load(path).edge, "learner", "json" if style == "json" else "text")
     try:

@@ -131,7 +131,8 @@ class NatsDirectory:
                 if self._own is not None and not self._leaving:
                     await self._beat(self._stream, pause)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), end - time.monotonic())
+                    async with asyncio.timeout(end - time.monotonic()):
+                        await self._wake.wait()
             raise ConnectionError("the connection has ended")
         finally:
             self._stream = None

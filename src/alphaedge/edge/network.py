@@ -87,7 +87,8 @@ class Network:
                 elif not await self._learner(self.learning.step):
                     self.report()
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(stop.wait(), NAP)
+                        async with asyncio.timeout(NAP):
+                            await stop.wait()
             for task in beside:
                 if task.done():
                     task.result()

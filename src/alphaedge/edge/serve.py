@@ -128,7 +128,8 @@ async def keep_learning(command: Command) -> None:
         except asyncio.CancelledError:
             process.terminate()
             try:
-                await asyncio.wait_for(process.wait(), GRACE)
+                async with asyncio.timeout(GRACE):
+                    await process.wait()
             except TimeoutError:
                 process.kill()
             raise

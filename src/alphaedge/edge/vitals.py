@@ -25,26 +25,31 @@ def vitals(status: Status, neighbours: Iterable[str], serving: Serving | None) -
     told = {name: peer for name, peer in status.peers.items() if name in near or peer.pulls or peer.failures}
     served = serving or Serving()
     return Vitals(
-        score=status.score if status.scores else None,
-        recent=status.recent,
+        score=_rounded(status.score) if status.scores else None,
+        recent=_rounded(status.recent),
         batches=status.batches,
         aggregations=status.aggregations,
         requests=served.requests,
-        p50=served.p50,
-        p99=served.p99,
+        p50=_rounded(served.p50),
+        p99=_rounded(served.p99),
         pending=served.pending,
-        own_share=status.own_share,
-        home_share=status.home_share,
+        own_share=round(status.own_share, 4),
+        home_share=round(status.home_share, 4),
         neighbours=near,
         links={name: link(told[name]) for name in sorted(told)[:MOST_LINKS]},
     )
+
+
+def _rounded(value: float | None) -> float | None:
+    """As many digits as anybody reads: what is told often should be short."""
+    return None if value is None else round(value, 4)
 
 
 def link(peer: PeerStatus) -> Link:
     """What an edge takes from another."""
     return Link(
         share=round(peer.share, 4),
-        pulled=peer.pulled,
+        pulled=round(peer.pulled, 1),
         behind=max(0, peer.publication - peer.held) if peer.pulls else 0,
         bytes=peer.request_bytes + peer.dense_bytes + peer.row_bytes,
         failures=peer.failures,

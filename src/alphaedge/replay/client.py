@@ -88,6 +88,8 @@ class EdgeClient:
     ) -> None:
         self.url = checked_url(url)
         check_number("timeout", timeout, above=0)
+        if token is not None and not (token.isascii() and token.isprintable()):  # which it is, is nobody's business
+            raise InvalidValue("token", f"{len(token)} characters", "printable ones of ASCII: it goes into a header")
         self._model, self._timeout = model, aiohttp.ClientTimeout(total=timeout)
         # Compressed answers would cost both ends time and save nothing that matters here.
         self._headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {token}"} if token else {})

@@ -129,7 +129,7 @@ class Lane:
         events, tally = self.plan.slice(group), self.tally
         inputs = {name: values[events] for name, values in self._inputs.items()}
         # Those that come while the edge is down wait from their own moment on, or a dead one would never be done with.
-        until = (moment if self.down else self._clock()) + self._options.patience
+        until = min((moment if self.down else self._clock()) + self._options.patience, self._end)
         try:
             found = await self.gate.call(lambda: self.client.predict(inputs), until)
         except EdgeError as error:

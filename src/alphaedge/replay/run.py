@@ -1,7 +1,7 @@
 """A whole replay: all edges at once, stopped at any time, and what came of it so far."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -20,7 +20,7 @@ from alphaedge.replay.scores import METRICS, Scores
 from alphaedge.replay.tally import LATELY, Tally, summed
 
 EVERY: Final = 0.2  # seconds between two reports of progress
-SAMPLE: Final = 0.02  # seconds between two looks whether the generator itself is late
+SAMPLE: Final = 0.05  # seconds between two looks whether the generator itself is late
 
 
 def truth(edge: str, first: int, labels: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -31,7 +31,7 @@ def truth(edge: str, first: int, labels: NDArray[np.float32]) -> NDArray[np.floa
 @final
 @dataclass(frozen=True)
 class EdgeProgress:
-    """How far one edge is. score: the mean so far. latency: of the last requests. owed: outcomes not yet told."""
+    """How far one edge is. score: the mean so far. owed: outcomes not yet told. lately: seconds of its last answers."""
 
     planned: int
     events: int
@@ -39,7 +39,12 @@ class EdgeProgress:
     owed: int
     down: bool
     score: float | None
-    latency: Latency
+    lately: Sequence[float]
+
+    @property
+    def latency(self) -> Latency:
+        """Of the last requests; for whoever wants to see it, since it takes a moment."""
+        return Latency.of(self.lately)
 
 
 @final
@@ -153,7 +158,7 @@ class Replay:
                 owed=lane.undelivered,
                 down=lane.down,
                 score=lane.tally.scores.mean(),
-                latency=Latency.of(lane.tally.latency[-LATELY:]),
+                lately=lane.tally.latency[-LATELY:],
             )
             for lane in self._lanes
         }

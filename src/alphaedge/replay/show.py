@@ -14,7 +14,7 @@ from alphaedge.replay.outcome import EdgeOutcome, Figures, Latency, Outcome
 from alphaedge.replay.run import EdgeProgress, Progress
 
 MOST_LINES: Final = 12  # edges that have a line of their own
-WIDEST: Final = 16  # characters of an edge's name
+WIDEST: Final = 14  # characters of an edge's name
 
 
 @final
@@ -74,7 +74,7 @@ def table(outcome: Outcome) -> Table:
         caption_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
-        padding=(0, 1, 0, 0),
+        padding=0,
     )
     columns = ("edge", "events", outcome.metric, "pooled", "req/s", "p50", "p95", "p99", "max", "failed", "owed")
     for column in columns:
@@ -120,7 +120,7 @@ def milliseconds(value: float) -> str:
     >>> milliseconds(1.234), milliseconds(45.6), milliseconds(12_345)
     ('1.2', '46', '12k')
     """
-    return f"{value:.1f}" if value < 10 else f"{value:.0f}" if value < 10_000 else f"{value / 1000:.0f}k"
+    return f"{value:.1f}" if value < 9.95 else f"{value:.0f}" if value < 10_000 else f"{value / 1000:.0f}k"
 
 
 def clock(seconds: float) -> str:

@@ -4,12 +4,13 @@ import { begin, fitted, font, note, pointer } from "./canvas.js";
 import { ago, score, share } from "./format.js";
 import { mark } from "./palette.js";
 
-const NAMED = 40; // up to so many edges there is room for all their names
+const LEVEL = 12; // up to so many edges their names can be written as usual
+const NAMED = 40; // ... and up to so many if they run outwards
 const HEADED = 400; // ... and up to so many arrows for their heads
 const NEAR = 14; // pixels
 
-/** canvas: where it is drawn. select(name | null): called when the user picks an edge. */
-export function graph(canvas, select) {
+/** select(name | null): called when the user picks an edge. selected(): who is, though it may not be drawn yet. */
+export function graph(canvas, select, selected) {
   const tip = note(canvas);
   let shown = null;
   let nodes = new Map();
@@ -36,7 +37,7 @@ export function graph(canvas, select) {
   canvas.addEventListener("keydown", (event) => {
     const names = [...nodes.keys()];
     if (!names.length) return;
-    const at = names.indexOf(shown.selected);
+    const at = names.indexOf(selected());
     const next = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: -1 }[event.key];
     if (next === undefined) return;
     event.preventDefault();
@@ -84,14 +85,16 @@ function relatives({ links, selected }) {
 }
 
 function around(ctx, { state, colours }, width, height) {
-  const named = state.size <= NAMED;
+  const level = state.size <= LEVEL;
   ctx.font = font(colours, 12, 500);
   const widest = Math.max(0, ...[...state.keys()].map((name) => ctx.measureText(name).width));
-  const beside = Math.min(widest + 22, width * 0.24);
-  const above = named ? 52 : Math.min(widest + 20, 68, 0.17 * width);
-  const radius = Math.max(20, Math.min(width / 2 - Math.max(beside, named ? 0 : above), height / 2 - above));
+  const region = state.size <= NAMED ? 24 : 0;
+  const outwards = Math.min(widest + region + 20, 96, 0.2 * width);
+  const beside = level ? Math.min(widest + 22, width * 0.24) : outwards;
+  const above = level ? 52 : outwards;
+  const radius = Math.max(20, Math.min(width / 2 - beside, height / 2 - above));
   const size = Math.min(8.5, Math.max(2.4, (radius * 2 * Math.PI * 0.3) / Math.max(1, state.size)));
-  return { x: width / 2, y: height / 2, radius, size, named };
+  return { x: width / 2, y: height / 2, radius, size, level, named: state.size <= NAMED, outside: outwards - size - 8 };
 }
 
 function placed({ state }, circle) {
@@ -214,13 +217,14 @@ function drawNodes(ctx, { state, styles, colours, selected }, nodes, circle, rel
     const size = name === selected ? Math.max(4.5, circle.size) : circle.size;
     mark(ctx, node.x, node.y, size, styles.edges.get(name), colours, alive);
     ctx.fillStyle = alive ? colours.ink : colours.soft;
-    if (circle.named) {
+    if (circle.level) {
       ctx.font = font(colours, 12, name === selected ? 700 : 500);
       const about = alive ? (mixes ? region : `${region} · other schema`) : `${region} · not there`;
       const apart = name === selected ? 16 : 10;
       label(ctx, name, circle, circle.radius + circle.size + apart, node.angle, about, colours);
-    } else if (selected && related.has(name)) {
-      radially(ctx, name, circle, node, font(colours, 10.5, name === selected ? 700 : 500));
+    } else if (circle.named || (selected && related.has(name))) {
+      const text = circle.named ? `${name} · ${region}` : name;
+      radially(ctx, text, circle, node, font(colours, 10.5, name === selected ? 700 : 500));
     }
   }
   ctx.globalAlpha = 1;
@@ -234,6 +238,6 @@ function radially(ctx, text, circle, node, style) {
   ctx.rotate(left ? node.angle + Math.PI : node.angle);
   ctx.textAlign = left ? "right" : "left";
   ctx.font = style;
-  ctx.fillText(fitted(ctx, text, 56), (left ? -1 : 1) * (circle.size + 13), 0);
+  ctx.fillText(fitted(ctx, text, circle.outside), (left ? -1 : 1) * (circle.size + (circle.named ? 9 : 13)), 0);
   ctx.restore();
 }

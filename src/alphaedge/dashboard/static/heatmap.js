@@ -60,7 +60,8 @@ function laidOut(ctx, { state, colours }, width, height) {
   const widest = Math.max(...names.map((name) => ctx.measureText(name).width), 30) + 24;
   const roomy = Math.min(width - 60 - between, height - 40) / columns >= NAMED;
   const left = roomy ? Math.min(widest, width * 0.26) : 46;
-  let cell = Math.min((width - left - between - 2) / columns, (height - 24) / names.length);
+  const beside = hasHome && !roomy ? 28 : 2; // the name of the last column is wider than it
+  let cell = Math.min((width - left - between - beside) / columns, (height - 24) / names.length);
   const upright = roomy && cell < widest - 20; // names of columns do not fit side by side
   const top = roomy ? (upright ? Math.min(widest - 8, 90) : 22) : 22;
   cell = Math.min(cell, (height - top - 2) / names.length);

@@ -61,12 +61,14 @@ function paint({ ctx, width, height }, now) {
 }
 
 /** A small triangle under each moment in which the edge had aggregated once more. */
-function drawSwaps(ctx, box, x, { latency: found, colours }) {
-  for (const [time] of found.swaps) {
+function drawSwaps(ctx, box, x, { latency: found, colours, range }) {
+  const swaps = found.swaps.filter(([time]) => time >= range.from);
+  const lines = swaps.length * 12 < box.right - box.left; // more of them would be all that is to be seen
+  for (const [time] of swaps) {
     const at = x(time);
     ctx.fillStyle = colours.faint;
     ctx.globalAlpha = 0.45;
-    ctx.fillRect(Math.round(at), box.top, 1, box.bottom - box.top);
+    if (lines) ctx.fillRect(Math.round(at), box.top, 1, box.bottom - box.top);
     ctx.globalAlpha = 1;
     ctx.fillStyle = colours.soft;
     ctx.beginPath();

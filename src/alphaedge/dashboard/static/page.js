@@ -40,7 +40,7 @@ const parts = [
   timeline($("time"), $("when"), $("live"), go),
   { draw: drawTotals },
   { draw: drawNotes }, // first, for what is hidden has no size to draw in
-  graph($("graph"), select),
+  graph($("graph"), select, () => chosen.edge),
   heatmap($("matrix"), select),
   curves($("scores"), select, go),
   latency($("latency")),
@@ -52,12 +52,13 @@ const parts = [
   { draw: announce },
 ];
 
+let last = null; // what is on the screen
 const view = () => shown(known, chosen, colours, Date.now() / 1000 + ahead);
 
 function redraw() {
   asked = null;
   const began = performance.now();
-  const now = view();
+  const now = (last = view());
   if (chosen.edge !== null && !now.latest.has(chosen.edge)) now.selected = chosen.edge = null;
   for (const part of parts) part.draw(now);
   void document.body.offsetHeight; // the layout is part of what it takes
@@ -118,10 +119,10 @@ window.alphaedge = Object.freeze(
     {
       ...Object.fromEntries(Object.keys(measured).map((key) => [key, number(() => measured[key])])),
       frames: number(() => known.frames.length),
-      edges: number(() => view().state.size),
-      links: number(() => view().links.length),
+      edges: number(() => last?.state.size ?? 0),
+      links: number(() => last?.links.length ?? 0),
       events: number(() => known.told),
-      time: number(() => view().time),
+      time: number(() => last?.time ?? 0),
       live: number(() => chosen.time === null),
       selected: number(() => chosen.edge),
     },

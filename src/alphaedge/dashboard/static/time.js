@@ -3,13 +3,10 @@
 import { ago, moment } from "./format.js";
 import { place } from "./state.js";
 
-/** slider, label, button: their elements. choose(time | null): called with a time of the past, or null for the newest. */
+/** slider, label, button: their elements. choose(time | null): called with that of a frame, or null for the newest. */
 export function timeline(slider, label, button, choose) {
   let frames = [];
-  slider.addEventListener("input", () => {
-    const at = Number(slider.value);
-    choose(at >= frames.length - 1 ? null : frames[at].time);
-  });
+  slider.addEventListener("input", () => choose(frames[Number(slider.value)].time));
   button.addEventListener("click", () => choose(null));
   return {
     draw({ frames: known, time, live, now }) {

@@ -1,0 +1,264 @@
+"""The page, in a real browser: it shows what the server tells, whatever happens to either."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from alphaedge.dashboard.frames import Link, Seen, Vitals
+from alphaedge.dashboard.history import History
+
+from .browser import DRAWN, colours_in, known, until
+from .serving import Served
+from .synthetic import START, states
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+Visit = Callable[..., "Page"]
+CANVASES = ("graph", "matrix", "scores", "latency")
+
+
+def text(page: "Page", selector: str) -> str:
+    return page.locator(selector).inner_text()
+
+
+def more(server: Served, steps: int, *, after: int = 20) -> None:
+    """The fleet goes on."""
+    for time, state in list(states(6, after + steps))[after:]:
+        server.add(time, state)
+
+
+def test_everything_is_drawn_without_complaint_and_without_asking_anybody_else(
+    visit: Visit, served: Served, complaints: list[str]
+) -> None:
+    page = visit(served)
+    for canvas in CANVASES:
+        assert colours_in(page, canvas) > 10, canvas
+    assert (known(page, "edges"), known(page, "frames")) == (6, 20)
+    assert text(page, "#teller") == "seen from berlin"
+    assert text(page, "#total-alive") == "6"
+    assert text(page, "#total-batches") == str(sum(s.vitals.batches for s in served.history.state.values()))
+    assert page.locator("#edges tbody tr").count() == 6
+    assert known(page, "links") == sum(len(s.vitals.links) for s in served.history.state.values())
+    until(page, "alphaedge.status === 'live'")
+    assert complaints == []
+
+
+def test_a_new_frame_shows_at_once(visit: Visit, served: Served, complaints: list[str]) -> None:
+    page = visit(served)
+    until(page, "alphaedge.status === 'live'")
+    before = text(page, "#total-batches")
+    for number in range(3):
+        more(served, 1, after=20 + number)
+        until(page, f"alphaedge.frames === {21 + number}")
+    until(page, f"document.getElementById('total-batches').textContent !== '{before}'")
+    until(page, f"alphaedge.time === {served.history.since(0.0)[-1].time!r}")
+    assert complaints == []
+
+
+def test_before_the_first_edge_it_says_what_it_waits_for(visit: Visit, complaints: list[str]) -> None:
+    with Served() as server:
+        page = visit(server, drawn=False)
+        until(page, "alphaedge.status === 'live'")
+        assert text(page, "#graph-panel .empty") == "Waiting for the first edge"
+        assert text(page, "#scores-panel .empty") == "Waiting for the first batch"
+        server.add(START, {"berlin": Seen(region="DE", alive=True)})
+        until(page, DRAWN)
+        assert not page.locator("#graph-panel .empty").is_visible()
+        assert page.locator("#scores-panel .empty").is_visible(), "there is an edge, but no batch"
+        for time, state in states(6, 3, start=START + 1):
+            server.add(time, state)
+        until(page, "alphaedge.frames === 4")
+        until(page, "!document.getElementById('scores-panel').classList.contains('waiting')")
+        page.close()
+    assert complaints == []
+
+
+@pytest.mark.parametrize("remembers", [True, False], ids=["with its history", "without its history"])
+def test_the_page_goes_on_when_the_server_was_restarted(visit: Visit, served: Served, remembers: bool) -> None:
+    page = visit(served)
+    until(page, "alphaedge.status === 'live'")
+    served.stop()
+    until(page, "alphaedge.status === 'lost'")
+    assert text(page, "#status") == "Connection lost, trying again"
+    if not remembers:
+        served.history = History()
+    more(served, 5)
+    served.start()
+    until(page, "alphaedge.status === 'live'")
+    until(page, "alphaedge.frames === 25")  # those from before the restart too, whoever remembers them
+    more(served, 1, after=25)
+    until(page, "alphaedge.frames === 26")
+    assert text(page, "#status") == "Connected"
+    until(page, f"alphaedge.time === {served.history.since(0.0)[-1].time!r}")
+
+
+def test_a_restart_without_history_leaves_no_ghosts(visit: Visit, served: Served) -> None:
+    page = visit(served)
+    until(page, "alphaedge.status === 'live'")
+    served.stop()
+    served.history = History()
+    served.add(START + 1000, {"berlin": Seen(region="DE", alive=True)})
+    served.start()
+    until(page, "alphaedge.frames === 21 && alphaedge.edges === 1")
+    page.locator("#time").press("ArrowLeft")
+    until(page, "alphaedge.edges === 6")
+
+
+def test_the_time_slider_works_with_the_keyboard(visit: Visit, served: Served, complaints: list[str]) -> None:
+    frames = served.history.since(0.0)
+    page = visit(served)
+    newest = text(page, "#total-batches")
+    page.locator("#time").focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowLeft")
+    until(page, f"alphaedge.time === {frames[-4].time!r}")
+    assert not known(page, "live")
+    assert page.locator("#live").get_attribute("aria-pressed") == "false"
+    until(page, f"document.getElementById('total-batches').textContent !== '{newest}'")
+    more(served, 1)
+    until(page, "alphaedge.frames === 21")
+    assert known(page, "time") == frames[-4].time, "what is new does not move the time that was chosen"
+    page.keyboard.press("Home")
+    until(page, f"alphaedge.time === {frames[0].time!r}")
+    assert known(page, "edges") == len(frames[0].edges)
+    page.keyboard.press("End")
+    until(page, "alphaedge.live")
+    page.keyboard.press("ArrowLeft")
+    until(page, "!alphaedge.live")
+    page.locator("#live").click()
+    until(page, "alphaedge.live")
+    assert page.locator("#time").get_attribute("aria-valuetext", timeout=1000).endswith(", live")  # type: ignore[union-attr]
+    assert complaints == []
+
+
+def test_the_state_at_any_time_is_the_one_that_was_told(visit: Visit, served: Served) -> None:
+    page = visit(served)
+    told = dict(states(6, 20))
+    found = page.evaluate(
+        """async () => {
+            const { nothing, begin, stateAfter } = await import("/dashboard/state.js");
+            const fleet = await (await fetch("fleet")).json();
+            const { frames } = begin(nothing(), fleet);
+            return frames.map(({ time }, i) => [time, [...stateAfter(frames, i)].map(([name, seen]) => [
+                name, seen.region, seen.alive, seen.vitals.batches, seen.vitals.links.map((l) => [l.peer, l.share]),
+            ])]);
+        }"""
+    )
+    for time, edges in found:
+        assert {name: rest for name, *rest in edges} == {
+            name: [s.region, s.alive, s.vitals.batches, [[p, link.share] for p, link in s.vitals.links.items()]]
+            for name, s in told[time].items()
+        }
+
+
+def test_what_a_merged_frame_tells_again_is_not_listed_again(visit: Visit, served: Served) -> None:
+    page = visit(served)
+    told = page.evaluate(
+        """async () => {
+            const { nothing, append } = await import("/dashboard/state.js");
+            const known = nothing();
+            const left = (time) => ({ time, edge: "a", kind: "left" });
+            append(known, { time: 1, edges: {}, events: [] });
+            append(known, { time: 2, edges: {}, events: [left(2)] });
+            append(known, { time: 2, edges: {}, events: [left(2)] });
+            append(known, { time: 4, edges: {}, events: [left(2), left(3), left(4)] });
+            return known.events.map((event) => [event.number, event.time]);
+        }"""
+    )
+    assert told == [[1, 2], [2, 3], [3, 4]]
+
+
+def test_a_page_that_is_open_for_long_keeps_its_memory_bounded_and_its_state_right(
+    visit: Visit, served: Served
+) -> None:
+    page = visit(served)
+    most, ordered, edges = page.evaluate(
+        """async () => {
+            const { nothing, append, stateAfter } = await import("/dashboard/state.js");
+            const known = nothing();
+            let most = 0;
+            for (let i = 0; i < 5000; i += 1) {
+                const seen = { region: "DE", alive: true, vitals: { batches: i } };
+                append(known, { time: i, edges: { [`e${i % 7}`]: seen }, events: [] });
+                most = Math.max(most, known.frames.length);
+            }
+            const times = known.frames.map((frame) => frame.time);
+            const state = [...stateAfter(known.frames, known.frames.length - 1)];
+            const ordered = times.every((t, i) => (i ? t > times[i - 1] : t === 0));
+            return [most, ordered, state.map(([name, seen]) => [name, seen.vitals.batches])];
+        }"""
+    )
+    assert most <= 600
+    assert ordered
+    assert dict(edges) == {f"e{i % 7}": i for i in range(4993, 5000)}
+
+
+def test_the_token_is_asked_for_until_it_is_right_and_kept_for_the_tab(visit: Visit) -> None:
+    with Served("s3cret") as server:
+        for time, state in states(6, 5):
+            server.add(time, state)
+        page = visit(server, drawn=False)
+        dialog = page.locator("#token")
+        dialog.wait_for()
+        assert known(page, "frames") == 0
+        page.locator("#token-field").fill("wrong")
+        page.keyboard.press("Enter")
+        page.locator("#token [role=alert]", has_text="not accepted").wait_for()
+        page.locator("#token-field").fill("s3cret")
+        page.keyboard.press("Enter")
+        until(page, DRAWN)
+        assert not dialog.is_visible()
+        until(page, "alphaedge.status === 'live'")
+        assert "s3cret" not in page.url
+        page.reload()
+        until(page, f"{DRAWN} && alphaedge.status === 'live'")
+        assert not dialog.is_visible()
+
+
+def test_names_are_text_whatever_they_look_like(visit: Visit, complaints: list[str]) -> None:
+    nasty = "<img src=x onerror=alert(1)>"
+    links = {nasty: Link(share=0.5, pulled=START)}
+    state = {
+        "a": Seen(region="<b>DE</b>", alive=True, vitals=Vitals(recent=0.5, neighbours=(nasty,), links=links)),
+        nasty: Seen(region="__proto__", alive=True, vitals=Vitals(recent=0.5, links={"__proto__": Link(share=0.1)})),
+        "constructor": Seen(region="DE", alive=False),
+        "__proto__": Seen(region="DE", alive=True),
+    }
+    with Served() as server:
+        server.add(START, {"a": state["a"]})
+        server.add(START + 1, state)
+        page = visit(server)
+        page.locator("#edge").select_option(nasty)
+        until(page, "alphaedge.selected !== null")
+        assert nasty in page.locator("#edges tbody th").all_inner_texts()
+        assert f"{nasty} joined" in text(page, "#events")
+        assert (known(page, "edges"), known(page, "links")) == (4, 2)
+        assert page.locator("main img, main b").count() == 0
+        page.close()
+    assert complaints == []
+
+
+def test_two_hundred_edges_are_drawn_and_updated(
+    visit: Visit, complaints: list[str], record_property: Callable[[str, Any], None]
+) -> None:
+    told = list(states(200, 8))
+    with Served() as server:
+        for time, state in told[:4]:
+            server.add(time, state)
+        page = visit(server)
+        until(page, "alphaedge.status === 'live'")
+        for time, state in told[4:]:
+            server.add(time, state)
+            until(page, f"alphaedge.time === {time!r}")
+        updates = known(page, "updates")
+        page.locator("#edge").select_option("edge-042")
+        until(page, f"alphaedge.updates > {updates}")
+        record_property("update_ms", known(page, "lastUpdateMs"))
+        assert known(page, "edges") == 200
+        assert known(page, "links") > 1000
+        for canvas in CANVASES:
+            assert colours_in(page, canvas) > 10, canvas
+        page.close()
+    assert complaints == []

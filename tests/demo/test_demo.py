@@ -1,0 +1,100 @@
+"""A demonstration with real edges: it ends by itself, or when it is told to, and leaves a report and nothing else."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ..edge.processes import wait_for
+
+EDGES = 4
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "alphaedge", "demo", "--edges", str(EDGES), "--minutes", "0.5", *words]
+
+
+def left_over(folder: Path) -> list[str]:
+    """Processes that have something to do with a folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
+        except OSError:
+            continue
+        if str(folder) in words:
+            found.append(words)
+    return found
+
+
+def scratch(tmp_path: Path) -> tuple[Path, dict[str, str]]:
+    """A folder for what is temporary, and the environment that says so."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    return folder, {**os.environ, "TMPDIR": str(folder)}
+
+
+def test_a_demonstration_ends_by_itself_with_numbers_and_a_report(tmp_path: Path) -> None:
+    folder, environment = scratch(tmp_path)
+    out = tmp_path / "out"
+    done = subprocess.run(
+        command("--json", "--out", str(out)), capture_output=True, text=True, env=environment, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [e["edge"] for e in found["edges"]] == ["berlin", "madrid", "oslo", "tokyo"]
+    assert found["failures"] == found["undelivered"] == 0, "an edge that is dark is waited for"
+    assert all(e["batches"] > 0 and 0 < e["score"] < 1 and 0 < e["alone"] < 1 for e in found["edges"])
+    assert sum(e["hostile"] for e in found["edges"]) == 1
+    for words in ("turns hostile", "goes dark", "is started again", "cuts the link"):
+        assert f"*** {words}" in done.stderr or words in done.stderr
+    assert json.loads((out / "summary.json").read_text()) == found
+    page = (out / "report.html").read_text()
+    assert "turns hostile" in page
+    assert page.count("data:image/png") >= 4
+    assert not list(folder.iterdir())
+    assert not left_over(folder)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_demonstration_that_is_ended_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
+    folder, environment = scratch(tmp_path)
+    running = subprocess.Popen(
+        command("--minutes", "5", "--out", str(tmp_path / "out")),
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
+    )
+    try:
+        assert running.stdout is not None
+        while "batches learned" not in (line := running.stdout.readline()):
+            assert line, "it has ended"
+        assert len(left_over(folder)) >= 2 * EDGES
+        running.send_signal(number)
+        running.wait(60)
+    finally:
+        running.kill()
+        running.wait()
+    wait_for(lambda: not left_over(folder), "all processes to end")
+    if number != signal.SIGKILL:
+        assert running.returncode == 130
+        assert not list(folder.iterdir())
+
+
+def test_what_is_wrong_is_said_before_anything_starts(tmp_path: Path) -> None:
+    for words, said in (
+        (["--edges", "1"], "edges: found 1"),
+        (["--minutes", "0"], "minutes: found 0"),
+        (["--data", "nothing"], "data: found 'nothing'"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "alphaedge", "demo", *words], capture_output=True, text=True, cwd=tmp_path
+        )
+        assert done.returncode == 2
+        assert said in done.stderr

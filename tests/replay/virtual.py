@@ -1,0 +1,121 @@
+"""Time that passes when nobody has anything to do, and an edge that lives in it: minutes of replay in milliseconds."""
+
+import asyncio
+import selectors
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from alphaedge import Stream
+from alphaedge.replay.client import EdgeError, Predicted, Told
+
+T = TypeVar("T")
+URL = "http://edge"
+
+
+class _Jumping(selectors.SelectSelector):
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        assert timeout is not None, "everybody waits for ever"
+        self.now += max(0.0, timeout)
+        return super().select(0)
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock jumps to the next thing to do."""
+
+    def __init__(self) -> None:
+        self.selector = _Jumping()
+        super().__init__(self.selector)
+
+    def time(self) -> float:
+        return self.selector.now
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(main)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def spend(seconds: float) -> None:
+    """Time in which the generator itself is busy and nothing else can happen."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    loop.selector.now += seconds
+
+
+@dataclass
+class FakeEdge:
+    """An edge in virtual time. Its prediction of an event is the event's ``x``.
+
+    takes: seconds of an answer, by the time. down: from when to when nobody answers. loses: whether what is asked when
+    it goes down is done, and only the answer lost.
+    """
+
+    takes: Callable[[float], float] = lambda _: 0.01
+    down: Sequence[tuple[float, float]] = ()
+    loses: bool = False
+    refuses: Callable[[str, Sequence[float]], int] = lambda _, __: 0  # the status, from what is asked and its values
+    busy: float = 0.0  # seconds that each request costs the generator
+    url: str = URL
+    asked: list[tuple[float, list[float]]] = field(default_factory=list)  # when, and the events
+    ids: dict[int, float] = field(default_factory=dict)  # id -> event
+    told: dict[int, float] = field(default_factory=dict)  # id -> label
+    heard: list[tuple[float, list[int]]] = field(default_factory=list)  # when, and the ids
+
+    async def predict(self, inputs: Mapping[str, Any]) -> Predicted:
+        values = np.asarray(inputs["x"]).reshape(-1)
+        began, events = now(), values.tolist()
+        spend(self.busy)
+        self._refuse("predict", events)
+        await self._answer()
+        ids = np.arange(len(self.ids), len(self.ids) + len(events)) + 1
+        self.ids |= dict(zip(ids.tolist(), events, strict=True))
+        self.asked.append((began, events))
+        return Predicted(ids, values.astype(np.float32), now() - began)
+
+    async def feedback(self, ids: Sequence[int], labels: Sequence[float]) -> Told:
+        began = now()
+        self._refuse("feedback", labels)
+        new = [i for i in ids if i in self.ids and i not in self.told]
+        if self.loses and not self._is_down():
+            self.told |= dict(zip(ids, labels, strict=True))
+            await self._answer()
+        else:
+            await self._answer()
+            self.told |= dict(zip(ids, labels, strict=True))
+        self.heard.append((began, list(ids)))
+        return Told(len(new), len(ids) - len(new), 0, 0)
+
+    async def _answer(self) -> None:
+        takes = 0.001 if self._is_down() else self.takes(now())
+        died = self._is_down() or any(start <= now() + takes and now() < start for start, _ in self.down)
+        await asyncio.sleep(takes)
+        if died or self._is_down():
+            raise EdgeError(self.url, "no answer")
+
+    def _is_down(self) -> bool:
+        return any(start <= now() < end for start, end in self.down)
+
+    def _refuse(self, what: str, values: Sequence[float]) -> None:
+        status = self.refuses(what, values)
+        if status:
+            raise EdgeError(self.url, f"{status}: it does not like that", status)
+
+
+def stream(times: Sequence[float], labels: Sequence[float] | None = None) -> Stream:
+    """Events at these times; ``x`` of each is its number."""
+    count = len(times)
+    numbers = torch.arange(count, dtype=torch.float32)
+    label = numbers % 2 if labels is None else torch.tensor(labels, dtype=torch.float32)
+    return Stream({"x": numbers.view(-1, 1)}, label, torch.tensor(times, dtype=torch.float64))

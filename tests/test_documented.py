@@ -16,6 +16,7 @@ from .data.archives import real
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+LIVE = {"demo", "status", "dashboard", "replay"}  # commands that need edges
 SMALL = ["--edges", "4", "--events", "400", "--jobs", "1"]
 
 
@@ -41,8 +42,8 @@ def test_the_commands_run_in_the_order_printed(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     for command in commands:
         words = shlex.split(command, comments=True)[1:]
-        if "--data" in words or "reproduce" in words:
-            continue  # below
+        if "--data" in words or "reproduce" in words or words[0] in LIVE:
+            continue  # below, and in test_live_commands.py
         whole = words[0] != "simulate" or {"--help", "--config", "--table"} & set(words)
         small = [] if whole else [*SMALL, "--seeds", "1"]
         found = CliRunner().invoke(app, [*words, *small])
@@ -55,6 +56,8 @@ def test_the_commands_on_real_data_run_in_a_short_form(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     for place, command in enumerate(_commands()):
         words = shlex.split(command, comments=True)[1:]
+        if words[0] in LIVE:
+            continue
         if "--data" in words:
             short = ["--rows", "10000"]
         elif "all" in words:
@@ -86,6 +89,7 @@ def test_every_file_that_is_named_is_there() -> None:
         ("aggregation", {"mlp", "deepfm"}),
         ("transfer", {"changed_over_full", "known_peer_over_full", "bf16_over_full"}),
         ("isolation", {"p99_ratio", "p50_ratio", "failed"}),
+        pytest.param("dashboard", {"6", "200"}, marks=pytest.mark.long),
         pytest.param("serving", {"ratio_to_mlserver"}, marks=[pytest.mark.long, pytest.mark.timeout(1200)]),
         pytest.param("scaling", {"edges", "cost", "memory", "cost_ratio"}, marks=pytest.mark.long),
         pytest.param("readings", {"AlphaEdge()"}, marks=pytest.mark.long),

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> "Iterator[Browser]":
-    """Without a browser tests are skipped; in CI they fail, where nobody would notice."""
+    """Without a browser tests are skipped; in CI they fail, where nobody would notice.
+
+    Not for the whole run: while it is there, the thread has an event loop, and no test after it could start one.
+    """
     try:
         with launched() as found:
             yield found

@@ -115,7 +115,7 @@ def test_the_time_slider_works_with_the_keyboard(visit: Visit, served: Served, c
         page.keyboard.press("ArrowLeft")
     until(page, f"alphaedge.time === {frames[-4].time!r}")
     assert not known(page, "live")
-    assert page.locator("#live").get_attribute("aria-pressed") == "false"
+    until(page, "document.getElementById('live').getAttribute('aria-pressed') === 'false'")
     until(page, f"document.getElementById('total-batches').textContent !== '{newest}'")
     more(served, 1)
     until(page, "alphaedge.frames === 21")
@@ -129,7 +129,7 @@ def test_the_time_slider_works_with_the_keyboard(visit: Visit, served: Served, c
     until(page, "!alphaedge.live")
     page.locator("#live").click()
     until(page, "alphaedge.live")
-    assert page.locator("#time").get_attribute("aria-valuetext", timeout=1000).endswith(", live")  # type: ignore[union-attr]
+    until(page, "document.getElementById('time').getAttribute('aria-valuetext').endsWith(', live')")
     assert complaints == []
 
 

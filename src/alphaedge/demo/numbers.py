@@ -7,7 +7,7 @@ from typing import Any, Final, final
 import msgspec
 
 from alphaedge.core.model import Model
-from alphaedge.dashboard.frames import FADED, Frame
+from alphaedge.dashboard.frames import FADED, Frame, latest
 from alphaedge.data.stream import Dataset, Stream
 from alphaedge.demo.run import Played
 from alphaedge.edge.config import ModelConfig
@@ -62,7 +62,7 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
 def numbers(played: Played, regions: Mapping[str, str], alone: Mapping[str, float | None]) -> Numbers:
     """The numbers. alone: the scores of edges without peers. Means are over honest edges."""
     hostile = {scene.edge for _, scene in played.scenes if scene.kind == "hostile"}
-    state = {name: seen for frame in played.frames for name, seen in frame.edges.items()}
+    state = latest(played.frames)
     found = []
     for one in played.outcome.edges:
         vitals = state[one.edge].vitals if one.edge in state else None

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, final
 
 from alphaedge.dashboard.frames import Frame
@@ -145,5 +145,4 @@ class Demonstration:
 def pace(streams: Mapping[str, Stream], *, seconds: float, batch_size: int, per_request: int) -> Options:
     """A speed at which all events take so long."""
     options = Options(per_request=per_request, batch_size=batch_size, connections=4, patience=60.0)
-    speed = speed_for(streams.values(), options, seconds)
-    return Options(per_request=per_request, batch_size=batch_size, connections=4, patience=60.0, speed=speed)
+    return replace(options, speed=speed_for(streams.values(), options, seconds))

@@ -59,18 +59,21 @@ class FleetView:
             self._news.notify_all()
 
     async def _look(self) -> None:
-        serving = self._serving()
+        # In a thread: while a checkpoint goes to the disk the smallest write may take long, and callers would wait.
+        if await asyncio.to_thread(self._written, self._serving()):
+            async with self._news:
+                self._news.notify_all()
+
+    def _written(self, serving: Serving) -> bool:
+        """Write down what the server and the learner say; whether the fleet has changed."""
         if serving != self._told:
             write(serving, self._data / "serving.json")
             self._told = serving
-        status = await asyncio.to_thread(read, self._data / "status.json")
+        status = read(self._data / "status.json")
         if status is None:
-            return
+            return False
         now = self._clock()
-        frame = self._history.add(_seen(status, self._history.state, now), now)
-        if frame is not None:
-            async with self._news:
-                self._news.notify_all()
+        return self._history.add(_seen(status, self._history.state, now), now) is not None
 
 
 def _seen(status: Status, before: Mapping[str, Seen], now: float) -> dict[str, Seen]:

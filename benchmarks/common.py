@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -87,10 +88,7 @@ def in_turn(jobs: dict[str, Callable[[], None]], rounds: int) -> dict[str, list[
 
 def median_ratio(slow: list[float], fast: list[float], scale: float = 1.0) -> float:
     """The median over rounds of slow / fast, times ``scale``."""
-    ratios = sorted(a / b for a, b in zip(slow, fast, strict=True))
-    middle = len(ratios) // 2
-    median = ratios[middle] if len(ratios) % 2 else (ratios[middle - 1] + ratios[middle]) / 2
-    return median * scale
+    return statistics.median(a / b for a, b in zip(slow, fast, strict=True)) * scale
 
 
 def report(

@@ -208,3 +208,9 @@ def cpu_seconds(process: int) -> float:
     """Processor time that a process has used."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def stolen_seconds() -> float:
+    """Processor time that the host of this machine, if it is a virtual one, has taken from it until now."""
+    with Path("/proc/stat").open() as file:
+        return int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")

@@ -201,12 +201,11 @@ async def _open(load: Load, rate: float) -> Found:
 
     def tell(number: int) -> None:
         """The outcome of the oldest prediction, halfway between two predictions; later if none is answered yet."""
-        moment = found.began + (number + 0.5) / rate
         if not owed and loop.time() < found.began + load.seconds + LAST_WAIT:
             loop.call_later(0.5 / rate, tell, number)
             return
         assert load.feedback is not None
-        ids = owed.popleft() if owed else []
+        ids, moment = owed.popleft() if owed else [], loop.time()
         body = msgspec.json.encode({"ids": ids, "labels": [float(rng.random() < 0.3) for _ in ids]})
         waiting.append((_request(load, load.feedback, body), lambda *_: found.feedback.append(loop.time() - moment)))
         out()

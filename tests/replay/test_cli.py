@@ -16,7 +16,8 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from alphaedge.cli import app
-from alphaedge.cli.replay import UNITS, _loaded
+from alphaedge.cli.dataset import loaded
+from alphaedge.cli.replay import UNITS
 from alphaedge.replay.client import EdgeClient, EdgeError, Predicted
 from alphaedge.simulation.batches import Inputs, Labels
 from alphaedge.simulation.catalog import CATALOG
@@ -192,10 +193,10 @@ def test_noise_that_belongs_to_a_data_set_is_in_the_labels_as_the_simulator_has_
     kinds = {f["name"]: f["kind"] for f in tomllib.loads(printed.stdout)["model"]["fields"]}
     assert (kinds["user"], kinds["gender"], kinds["genres"], kinds["year"]) == ("id", "category", "set", "number")
     settings = build({"data": "movielens"})
-    raw, loaded = make_data(settings, 0), _loaded(settings, Console())
+    raw, found = make_data(settings, 0), loaded(settings, Console())
     inputs = Inputs.cut(raw, make_model(raw, None, 0), 1)
     scored = Labels.draw(raw, inputs, 1, settings.conditions, 0, torch.float32).scored.flatten()
-    assert torch.equal(torch.cat([s.labels for s in loaded.streams]), scored)
+    assert torch.equal(torch.cat([s.labels for s in found.streams]), scored)
     assert (torch.cat([s.labels for s in raw.streams]) != scored).any()
 
 

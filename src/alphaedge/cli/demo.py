@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -16,11 +16,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from alphaedge.cli import dataset
 from alphaedge.cli.certs import needs_serve
-from alphaedge.cli.download import fetched
+from alphaedge.cli.dataset import option
 from alphaedge.errors import check_number
 from alphaedge.simulation import config
-from alphaedge.simulation.task import make_data
+from alphaedge.simulation.catalog import CATALOG
 
 if TYPE_CHECKING:  # these need what the extra "serve" installs
     from alphaedge.demo.fleet import DemoFleet
@@ -42,11 +43,6 @@ START, END = 25.0, 10.0  # seconds that starting the edges and the report take, 
 INTERRUPTED = 130
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
 WIDTH = 120  # where there is no terminal to tell
-_TABLE = "A table of your own"
-
-
-def _option(text: str, metavar: str) -> Any:
-    return typer.Option(help=text, metavar=metavar, rich_help_panel=_TABLE, show_default=False)
 
 
 def demo(
@@ -55,11 +51,17 @@ def demo(
     out: Annotated[Path, typer.Option(help="Where the report goes.", metavar="DIR")] = Path("results/demo"),
     keep: Annotated[bool, typer.Option("--keep", help="Go on serving at the end, until Ctrl-C.")] = False,
     calm: Annotated[bool, typer.Option("--calm", help="No story: nobody turns hostile, dies or is cut off.")] = False,
-    data: Annotated[str, typer.Option(help="synthetic, movielens or another data set of simulate.")] = "synthetic",
-    table: Annotated[str | None, _option("A CSV or Parquet file of your own.", "FILE")] = None,
-    time: Annotated[str | None, _option("Column: when it happened.", "COL")] = None,
-    edge: Annotated[str | None, _option("Column: where it happened.", "COL")] = None,
-    label: Annotated[str | None, _option("Column: the outcome.", "COL")] = None,
+    data: Annotated[
+        str | None, option("Another data set: " + ", ".join(CATALOG) + ". Default: a store made up for this.")
+    ] = None,
+    table: dataset.TableFile = None,
+    time: dataset.Time = None,
+    edge: dataset.Edge = None,
+    label: dataset.Label = None,
+    ids: dataset.Ids = None,
+    categories: dataset.Categories = None,
+    numbers: dataset.Numbers = None,
+    task: dataset.Task = None,
     seed: Annotated[int, typer.Option(help="Of the synthetic store.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON at the end, nothing else.")] = False,
 ) -> None:
@@ -74,9 +76,22 @@ def demo(
         from alphaedge.demo.world import store, world
 
         seconds = max(20.0, 60 * minutes - START - END)
-        columns = {"file": table, "time": time, "edge": edge, "label": label}
-        loaded = store(edges, seconds, seed) if data == "synthetic" and not table else _loaded(data, columns, console)
-        made = world(loaded, list(cities(edges)), MODEL, seconds)
+        wanted = dataset.chosen(
+            data,
+            file=table,
+            time=time,
+            edge=edge,
+            label=label,
+            ids=ids,
+            categories=categories,
+            numbers=numbers,
+            task=task,
+        )
+        if data in (None, "synthetic") and table is None:
+            whole = store(edges, seconds, seed)
+        else:
+            whole = dataset.loaded(config.build(dataset.given(wanted)), console)
+        made = world(whole, list(cities(edges)), MODEL, seconds)
         with (
             tempfile.TemporaryDirectory(prefix="alphaedge-demo-") as folder,
             _terminated(),
@@ -167,16 +182,6 @@ def _terminated() -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _loaded(data: str, columns: dict[str, str | None], console: Console) -> Any:
-    """A data set by its name, or a table."""
-    chosen: dict[str, Any] = {"data": data}
-    if columns["file"]:
-        chosen = {"data": "table", "table": {name: value for name, value in columns.items() if value is not None}}
-    settings = config.build(chosen).resolved()
-    fetched(settings.data, console)
-    return make_data(settings, 0)
 
 
 def _print(found: "Numbers", console: Console) -> None:

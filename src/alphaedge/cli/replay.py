@@ -8,17 +8,16 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-import torch
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+from alphaedge.cli import dataset
 from alphaedge.cli.certs import needs_serve
-from alphaedge.cli.download import fetched
+from alphaedge.cli.dataset import TABLE, option
 from alphaedge.data.stream import Dataset, Stream
-from alphaedge.data.table import unused
 from alphaedge.errors import InvalidValue
 from alphaedge.replay.mapping import assign
 from alphaedge.replay.pace import Delay, Options, duration, speed
@@ -26,7 +25,6 @@ from alphaedge.replay.section import model_section
 from alphaedge.simulation import config
 from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.results import writable
-from alphaedge.simulation.task import make_data
 
 if TYPE_CHECKING:  # these need what the extra "serve" installs
     from alphaedge.replay.client import EdgeClient
@@ -50,13 +48,9 @@ DAY, WEEK = 86_400.0, 604_800.0
 UNITS: Final = {"synthetic": DAY, "tafeng": DAY, "tafeng-areas": DAY} | dict.fromkeys(
     ("completejourney", "completejourney-stores"), WEEK
 )
-_DATA, _TABLE, _LOAD = "What is sent", "A table of your own", "How it is sent"
+_DATA, _LOAD = "What is sent", "How it is sent"
 INTERRUPTED: Final = 130
 SOCKETS: Final = 500  # that select() can take for sure
-
-
-def _option(text: str, *names: str, panel: str | None = None, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel, metavar=metavar, show_default=False)
 
 
 def replay(
@@ -64,61 +58,57 @@ def replay(
         list[str] | None, typer.Argument(help="Addresses of edges, one for each edge of the data.", metavar="URL")
     ] = None,
     data: Annotated[
-        str | None, _option("Data set: " + ", ".join(CATALOG) + ". Default: synthetic.", panel=_DATA)
+        str | None, option("Data set: " + ", ".join(CATALOG) + ". Default: synthetic.", panel=_DATA)
     ] = None,
     mapped: Annotated[
-        list[str] | None, _option("Which edge of the data goes where.", "--map", panel=_DATA, metavar="EDGE=URL")
+        list[str] | None, option("Which edge of the data goes where.", "--map", panel=_DATA, metavar="EDGE=URL")
     ] = None,
-    rows: Annotated[int | None, _option("At most so many events, those after the first quarter.", panel=_DATA)] = None,
-    edges: Annotated[int | None, _option("Edges of the synthetic store. Default: 24.", panel=_DATA)] = None,
-    events: Annotated[int | None, _option("Events per edge of the synthetic store.", panel=_DATA)] = None,
+    rows: Annotated[int | None, option("At most so many events, those after the first quarter.", panel=_DATA)] = None,
+    edges: Annotated[int | None, option("Edges of the synthetic store. Default: 24.", panel=_DATA)] = None,
+    events: Annotated[int | None, option("Events per edge of the synthetic store.", panel=_DATA)] = None,
     batch_size: Annotated[
-        int | None, _option("Events per batch that is scored. Default: what suits the data.", panel=_DATA)
+        int | None, option("Events per batch that is scored. Default: what suits the data.", panel=_DATA)
     ] = None,
-    table: Annotated[str | None, _option("A CSV or Parquet file of your own.", panel=_TABLE, metavar="FILE")] = None,
-    time: Annotated[str | None, _option("Column: when it happened.", panel=_TABLE, metavar="COL")] = None,
-    edge: Annotated[str | None, _option("Column: where it happened.", panel=_TABLE, metavar="COL")] = None,
-    label: Annotated[str | None, _option("Column: the outcome.", panel=_TABLE, metavar="COL")] = None,
-    ids: Annotated[
-        list[str] | None, _option("Column of ids, such as users or items.", "--id", panel=_TABLE, metavar="COL")
-    ] = None,
-    categories: Annotated[
-        list[str] | None, _option("Column of few values.", "--category", panel=_TABLE, metavar="COL")
-    ] = None,
-    numbers: Annotated[list[str] | None, _option("Column of numbers.", "--number", panel=_TABLE, metavar="COL")] = None,
-    task: Annotated[
-        str | None, _option("auto, classify or regress. Default: auto.", panel=_TABLE, metavar="TASK")
-    ] = None,
+    table: dataset.TableFile = None,
+    time: dataset.Time = None,
+    edge: dataset.Edge = None,
+    label: dataset.Label = None,
+    ids: dataset.Ids = None,
+    categories: dataset.Categories = None,
+    numbers: dataset.Numbers = None,
+    task: dataset.Task = None,
     time_unit: Annotated[
-        str | None, _option("What 1 is where times are numbers: 1s, 1d. Default: 1s.", panel=_TABLE, metavar="TIME")
+        str | None,
+        option("What 1 is where times are numbers: 1s, 1d. Default: 1s.", panel=TABLE, metavar="TIME"),
     ] = None,
     pace: Annotated[
         str,
-        _option("100x: times as fast as it was; max: as fast as answers come. Default: max.", "--speed", panel=_LOAD),
+        option("100x: times as fast as it was; max: as fast as answers come. Default: max.", "--speed", panel=_LOAD),
     ] = "max",
     delay: Annotated[
-        str, _option("When outcomes are known, in the data's time: 0, 5m, exp:1h. Default: 0.", panel=_LOAD)
+        str, option("When outcomes are known, in the data's time: 0, 5m, exp:1h. Default: 0.", panel=_LOAD)
     ] = "0",
-    connections: Annotated[int, _option("To each edge. Default: 4.", panel=_LOAD)] = 4,
-    per_request: Annotated[int, _option("Events in a request. Default: 10.", panel=_LOAD)] = 10,
+    connections: Annotated[int, option("To each edge. Default: 4.", panel=_LOAD)] = 4,
+    per_request: Annotated[int, option("Events in a request. Default: 10.", panel=_LOAD)] = 10,
     limit_seconds: Annotated[
-        float | None, _option("Ask for nothing more after so long; tell what is owed.", panel=_LOAD, metavar="SECONDS")
+        float | None,
+        option("Ask for nothing more after so long; tell what is owed.", panel=_LOAD, metavar="SECONDS"),
     ] = None,
     patience: Annotated[
         float,
-        _option("How long a request waits for an edge that is down. Default: 30.", panel=_LOAD, metavar="SECONDS"),
+        option("How long a request waits for an edge that is down. Default: 30.", panel=_LOAD, metavar="SECONDS"),
     ] = 30.0,
-    model: Annotated[str | None, _option("The model's name, if an edge does not tell.", panel=_LOAD)] = None,
+    model: Annotated[str | None, option("The model's name, if an edge does not tell.", panel=_LOAD)] = None,
     token_file: Annotated[
-        Path | None, _option("A file with the token that edges want.", panel=_LOAD, metavar="FILE")
+        Path | None, option("A file with the token that edges want.", panel=_LOAD, metavar="FILE")
     ] = None,
     authority: Annotated[
-        Path | None, _option("The certificate to trust, of HTTPS edges.", panel=_LOAD, metavar="FILE")
+        Path | None, option("The certificate to trust, of HTTPS edges.", panel=_LOAD, metavar="FILE")
     ] = None,
     json: Annotated[
-        Path | None, _option("Write the outcome here ('-': print it, nothing else).", metavar="FILE")
+        Path | None, option("Write the outcome here ('-': print it, nothing else).", metavar="FILE")
     ] = None,
-    out: Annotated[Path | None, _option("Folder for summary.json and replay.png.", metavar="DIR")] = None,
+    out: Annotated[Path | None, option("Folder for summary.json and replay.png.", metavar="DIR")] = None,
     print_config: Annotated[
         bool, typer.Option("--print-config", help="Print a \\[model] for edge.toml that fits the data, and do no more.")
     ] = False,
@@ -132,20 +122,9 @@ def replay(
     """
     silent = str(json) == "-" or print_config
     console = Console(stderr=silent)
-    columns: dict[str, Any] = {
-        "time": time,
-        "edge": edge,
-        "label": label,
-        "ids": ids,
-        "categories": categories,
-        "numbers": numbers,
-    }
-    chosen = {
-        "data": "table" if table is not None and data is None else data,
-        "batch_size": batch_size,
-        "table": {"file": table, **{k: v or None for k, v in columns.items()}, "task": task},
-        "store": {"edges": edges, "events": events},
-    }
+    wanted = dataset.chosen(
+        data, file=table, time=time, edge=edge, label=label, ids=ids, categories=categories, numbers=numbers, task=task
+    ) | {"batch_size": batch_size, "store": {"edges": edges, "events": events}}
     with needs_serve():
         options = Options(
             speed=speed(pace),
@@ -155,15 +134,15 @@ def replay(
             patience=patience,
             limit_seconds=limit_seconds,
         )
-        for name in ("time", "edge", "label") if table is not None else ():
-            if columns[name] is None:
+        for name, column in {"time": time, "edge": edge, "label": label}.items() if table is not None else ():
+            if column is None:
                 raise InvalidValue(name, None, f"a column of {table}")
-        settings = config.build(_given(chosen))
+        settings = config.build(dataset.given(wanted))
         unit = duration("time_unit", time_unit) if time_unit is not None else UNITS.get(settings.data, 1.0)
         options = replace(options, batch_size=settings.size, unit=unit)
         if rows is not None and rows < 1:
             raise InvalidValue("rows", rows, "a whole number of at least 1")
-        whole = _loaded(settings, console)
+        whole = dataset.loaded(settings, console)
         if print_config:
             fits = model_section(whole, name=model or "model", batch_size=settings.size, rate=settings.base.rate)
             sys.stdout.write(fits)
@@ -193,28 +172,6 @@ def replay(
 def _loop() -> asyncio.AbstractEventLoop:
     """A loop that wakes on time: epoll, which is the default, rounds up to whole milliseconds, and latency has that."""
     return asyncio.SelectorEventLoop(selectors.SelectSelector())
-
-
-def _given(chosen: dict[str, Any]) -> dict[str, Any]:
-    """Only what was given on the command line."""
-    inner = {key: _given(value) if isinstance(value, dict) else value for key, value in chosen.items()}
-    return {key: value for key, value in inner.items() if value is not None and value != {}}
-
-
-def _loaded(settings: config.Settings, console: Console) -> Dataset:
-    fetched(settings.data, console)
-    settings = settings.resolved()
-    if settings.table is not None:
-        ignored = ", ".join(unused(settings.table))
-        rest = f"; not used: {ignored}" if ignored else ""
-        console.print(f"{settings.table.file}: {settings.table.described()}{rest}", highlight=False, markup=False)
-    data = make_data(settings, 0)
-    streams = list(data.streams)
-    for edge, share in data.noise.items():  # as the data set is defined, and as the simulator has it
-        labels = streams[edge].labels
-        flips = torch.from_numpy(settings.conditions.draw_noise(edge, len(labels), share, 0))
-        streams[edge] = replace(streams[edge], labels=torch.where(flips, 1 - labels, labels))
-    return replace(data, streams=tuple(streams), noise={})
 
 
 def _parts(data: Dataset, names: list[str], rows: int | None) -> dict[str, Stream]:

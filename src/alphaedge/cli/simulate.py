@@ -14,9 +14,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from alphaedge.cli.download import fetched
+from alphaedge.cli import dataset
+from alphaedge.cli.dataset import option
 from alphaedge.core.methods import METHODS
-from alphaedge.data.table import unused
 from alphaedge.errors import AlphaEdgeError, InvalidValue
 from alphaedge.report.numbers import human
 from alphaedge.simulation import config
@@ -40,46 +40,36 @@ alphaedge simulate --table sales.csv --time day --edge shop --label sold --id it
 alphaedge simulate --config results/first/config.toml --json again.json
 """
 
-_WORLD, _METHOD, _TABLE = "What the world does", "How edges learn from each other", "A table of your own"
-
-
-def _option(text: str, *names: str, panel: str | None = None, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel, metavar=metavar, show_default=False)
+_WORLD, _METHOD = "What the world does", "How edges learn from each other"
 
 
 def simulate(
-    data: Annotated[str | None, _option("Data set: " + ", ".join(CATALOG) + ". Default: synthetic.")] = None,
-    table: Annotated[str | None, _option("A CSV or Parquet file of your own.", panel=_TABLE, metavar="FILE")] = None,
-    time: Annotated[str | None, _option("Column: when it happened.", panel=_TABLE, metavar="COL")] = None,
-    edge: Annotated[str | None, _option("Column: where it happened.", panel=_TABLE, metavar="COL")] = None,
-    label: Annotated[str | None, _option("Column: the outcome.", panel=_TABLE, metavar="COL")] = None,
-    ids: Annotated[
-        list[str] | None, _option("Column of ids, such as users or items.", "--id", panel=_TABLE, metavar="COL")
-    ] = None,
-    categories: Annotated[
-        list[str] | None, _option("Column of few values.", "--category", panel=_TABLE, metavar="COL")
-    ] = None,
-    numbers: Annotated[list[str] | None, _option("Column of numbers.", "--number", panel=_TABLE, metavar="COL")] = None,
-    task: Annotated[
-        str | None, _option("auto, classify or regress. Default: auto.", panel=_TABLE, metavar="TASK")
-    ] = None,
-    model: Annotated[str | None, _option("Base model of the data set, such as mlp or change for airquality.")] = None,
-    rows: Annotated[int | None, _option("At most so many events, those after the first quarter.")] = None,
+    data: Annotated[str | None, option("Data set: " + ", ".join(CATALOG) + ". Default: synthetic.")] = None,
+    table: dataset.TableFile = None,
+    time: dataset.Time = None,
+    edge: dataset.Edge = None,
+    label: dataset.Label = None,
+    ids: dataset.Ids = None,
+    categories: dataset.Categories = None,
+    numbers: dataset.Numbers = None,
+    task: dataset.Task = None,
+    model: Annotated[str | None, option("Base model of the data set, such as mlp or change for airquality.")] = None,
+    rows: Annotated[int | None, option("At most so many events, those after the first quarter.")] = None,
     methods: Annotated[
-        str | None, _option("Methods, comma-separated, of " + ", ".join(METHODS) + ".", metavar="NAME,...")
+        str | None, option("Methods, comma-separated, of " + ", ".join(METHODS) + ".", metavar="NAME,...")
     ] = None,
-    seeds: Annotated[int | None, _option("How many seeds (runs) of each method. Default: 1.")] = None,
-    edges: Annotated[int | None, _option("Edges of the synthetic store. Default: 24.")] = None,
-    events: Annotated[int | None, _option("Events per edge of the synthetic store. Default: 20000.")] = None,
-    batch_size: Annotated[int | None, _option("Events per batch. Default: what suits the data.")] = None,
-    rate: Annotated[float | None, _option("Rate of the model's Adam. Default: what suits the data.")] = None,
-    clock: Annotated[str | None, _option("event-time or batch-index (lock-step). Default: event-time.")] = None,
-    executor: Annotated[str | None, _option("stacked, or one-at-a-time for debugging. Default: stacked.")] = None,
-    aggregate_every: Annotated[int | None, _option("E: batches per aggregation. Default: 20.", panel=_METHOD)] = None,
-    peers: Annotated[int | None, _option("K: peers of an edge. Default: 5.", panel=_METHOD)] = None,
-    replace: Annotated[int | None, _option("K': peers replaced at a selection. Default: 1.", panel=_METHOD)] = None,
-    select_every: Annotated[int | None, _option("m: aggregations per selection. Default: 1.", panel=_METHOD)] = None,
-    weight_rate: Annotated[float | None, _option("Rate at which weights are learned.", panel=_METHOD)] = None,
+    seeds: Annotated[int | None, option("How many seeds (runs) of each method. Default: 1.")] = None,
+    edges: Annotated[int | None, option("Edges of the synthetic store. Default: 24.")] = None,
+    events: Annotated[int | None, option("Events per edge of the synthetic store. Default: 20000.")] = None,
+    batch_size: Annotated[int | None, option("Events per batch. Default: what suits the data.")] = None,
+    rate: Annotated[float | None, option("Rate of the model's Adam. Default: what suits the data.")] = None,
+    clock: Annotated[str | None, option("event-time or batch-index (lock-step). Default: event-time.")] = None,
+    executor: Annotated[str | None, option("stacked, or one-at-a-time for debugging. Default: stacked.")] = None,
+    aggregate_every: Annotated[int | None, option("E: batches per aggregation. Default: 20.", panel=_METHOD)] = None,
+    peers: Annotated[int | None, option("K: peers of an edge. Default: 5.", panel=_METHOD)] = None,
+    replace: Annotated[int | None, option("K': peers replaced at a selection. Default: 1.", panel=_METHOD)] = None,
+    select_every: Annotated[int | None, option("m: aggregations per selection. Default: 1.", panel=_METHOD)] = None,
+    weight_rate: Annotated[float | None, option("Rate at which weights are learned.", panel=_METHOD)] = None,
     home: Annotated[
         bool | None,
         typer.Option(
@@ -89,50 +79,39 @@ def simulate(
             show_default=False,
         ),
     ] = None,
-    delay: Annotated[int | None, _option("Feedback arrives this many batches later. Default: 0.", panel=_WORLD)] = None,
+    delay: Annotated[int | None, option("Feedback arrives this many batches later. Default: 0.", panel=_WORLD)] = None,
     staleness: Annotated[
-        int | None, _option("Fetched models are this many periods old. Default: 0.", panel=_WORLD)
+        int | None, option("Fetched models are this many periods old. Default: 0.", panel=_WORLD)
     ] = None,
     drop: Annotated[
         float | None,
-        _option("Share of time an edge is unreachable. Default: 0.", "--drop", panel=_WORLD, metavar="SHARE"),
+        option("Share of time an edge is unreachable. Default: 0.", "--drop", panel=_WORLD, metavar="SHARE"),
     ] = None,
     adversaries: Annotated[
         float | None,
-        _option("Share of edges that learn flipped labels. Default: 0.", panel=_WORLD, metavar="SHARE"),
+        option("Share of edges that learn flipped labels. Default: 0.", panel=_WORLD, metavar="SHARE"),
     ] = None,
     label_noise: Annotated[
         float | None,
-        _option("Share of edge 0's labels that are flipped. Default: 0.", panel=_WORLD, metavar="SHARE"),
+        option("Share of edge 0's labels that are flipped. Default: 0.", panel=_WORLD, metavar="SHARE"),
     ] = None,
     config_file: Annotated[
-        Path | None, _option("Settings as TOML; options given here win.", "--config", metavar="FILE")
+        Path | None, option("Settings as TOML; options given here win.", "--config", metavar="FILE")
     ] = None,
-    out: Annotated[
-        Path | None, _option("Results folder: summary, tables, figures, report.html.", metavar="DIR")
-    ] = None,
+    out: Annotated[Path | None, option("Results folder: summary, tables, figures, report.html.", metavar="DIR")] = None,
     json: Annotated[
-        Path | None, _option("Write the summary here ('-': print it, nothing else).", metavar="FILE")
+        Path | None, option("Write the summary here ('-': print it, nothing else).", metavar="FILE")
     ] = None,
-    jobs: Annotated[int | None, _option("Processes. Default: one per core.")] = None,
+    jobs: Annotated[int | None, option("Processes. Default: one per core.")] = None,
 ) -> None:
     """Simulate a fleet of edges under several methods: AlphaEdge and its rivals."""
     silent = str(json) == "-"
     console = Console(stderr=silent)
-    chosen = {
-        "data": "table" if table is not None and data is None else data,
+    wanted = dataset.chosen(
+        data, file=table, time=time, edge=edge, label=label, ids=ids, categories=categories, numbers=numbers, task=task
+    ) | {
         "model": model,
         "rows": rows,
-        "table": {
-            "file": table,
-            "time": time,
-            "edge": edge,
-            "label": label,
-            "ids": ids or None,
-            "categories": categories or None,
-            "numbers": numbers or None,
-            "task": task,
-        },
         "methods": [m.strip() for m in methods.split(",") if m.strip()] if methods is not None else None,
         "seeds": seeds,
         "batch_size": batch_size,
@@ -156,15 +135,10 @@ def simulate(
             "label_noise": label_noise,
         },
     }
-    overrides = _given(chosen)
+    overrides = dataset.given(wanted)
     try:
         settings = config.load(config_file, overrides) if config_file else config.build(overrides)
-        fetched(settings.data, console)
-        settings = settings.resolved()
-        if settings.table is not None:
-            ignored = ", ".join(unused(settings.table))
-            rest = f"; not used: {ignored}" if ignored else ""
-            console.print(f"{settings.table.file}: {settings.table.described()}{rest}", highlight=False, markup=False)
+        settings = dataset.complete(settings, console)
         if out is not None:
             writable(out)
         if json is not None and not silent:
@@ -195,16 +169,6 @@ def simulate(
         console.print(f"Results in {out}{look}", highlight=False, markup=False, soft_wrap=True)
     if results.interrupted:
         raise typer.Exit(130)
-
-
-def _given(chosen: dict[str, Any]) -> dict[str, Any]:
-    """Only what was given on the command line."""
-    found: dict[str, Any] = {}
-    for key, value in chosen.items():
-        inner = _given(value) if isinstance(value, dict) else value
-        if inner is not None and inner != {}:
-            found[key] = inner
-    return found
 
 
 def _watched(settings: config.Settings, jobs: int, console: Console) -> Results:

@@ -13,7 +13,8 @@ from alphaedge.edge.log import warn
 from alphaedge.edge.status import Serving, Status, read, write
 from alphaedge.edge.vitals import with_the_dead
 
-LOOK: Final = 0.5  # seconds between two looks
+LOOK: Final = 0.5  # seconds between two looks whether the learner has said something
+SAY: Final = 2.0  # seconds between two times that the learner is told of the server's own numbers
 GRACE: Final = 15.0  # seconds from the learner's start, after which an edge that it knows nothing of counts as down
 SILENT: Final = 10.0  # seconds without a word of the learner, after which its edge counts as down
 
@@ -27,7 +28,8 @@ class FleetView:
         self._edge, self._data, self._serving, self._clock = edge, data, serving, clock
         self._history = History(data / "history.jsonl")
         self._news = asyncio.Condition()
-        self._told: Serving | None = None
+        self._said = 0.0
+        self._heard: tuple[int, Status | None] = (0, None)  # the learner's status, and when it was written
         self._ended = False
 
     def fleet(self) -> Fleet:
@@ -60,20 +62,34 @@ class FleetView:
 
     async def _look(self) -> None:
         # In a thread: while a checkpoint goes to the disk the smallest write may take long, and callers would wait.
-        if await asyncio.to_thread(self._written, self._serving()):
+        # What it does holds them up as well, though, so most looks find nothing to do.
+        now, serving = self._clock(), None
+        if not 0 <= now - self._said < SAY:
+            self._said, serving = now, self._serving()
+        if await asyncio.to_thread(self._written, serving, now):
             async with self._news:
                 self._news.notify_all()
 
-    def _written(self, serving: Serving) -> bool:
-        """Write down what the server and the learner say; whether the fleet has changed."""
-        if serving != self._told:
+    def _written(self, serving: Serving | None, now: float) -> bool:
+        """Write down what the server says, if anything, and what the learner does; whether the fleet has changed."""
+        if serving is not None:
             write(serving, self._data / "serving.json")
-            self._told = serving
-        status = read(self._data / "status.json")
+        file = self._data / "status.json"
+        try:
+            written = file.stat().st_mtime_ns
+        except FileNotFoundError:
+            return False
+        if written == self._heard[0] and not _silent(self._heard[1], now):
+            return False
+        status = read(file)
+        self._heard = (written, status)
         if status is None:
             return False
-        now = self._clock()
         return self._history.add(_seen(status, self._history.state, now), now) is not None
+
+
+def _silent(status: Status | None, now: float) -> bool:
+    return status is not None and now - status.written >= SILENT
 
 
 def _seen(status: Status, before: Mapping[str, Seen], now: float) -> dict[str, Seen]:
@@ -82,6 +98,6 @@ def _seen(status: Status, before: Mapping[str, Seen], now: float) -> dict[str, S
     if now - status.started > GRACE:  # after a restart it takes a while until all have been heard of
         found = with_the_dead({**before, **found}, found)
     me = found.get(status.edge)
-    if me is not None and now - status.written >= SILENT:
+    if me is not None and _silent(status, now):
         found[status.edge] = msgspec.structs.replace(me, alive=False)
     return found

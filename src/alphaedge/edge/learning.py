@@ -37,7 +37,7 @@ from alphaedge.metrics import SCORES
 
 NAP: Final = 0.02  # seconds between two looks at the journal, when there is nothing to learn
 LOOKED_AT: Final = 2000  # predictions at once, in search of new ids
-REPORT_EVERY: Final = 0.25  # seconds between two statuses
+REPORT_EVERY: Final = 1.0  # seconds between two statuses
 RECENT: Final = 20  # batches whose scores are the recent ones
 
 

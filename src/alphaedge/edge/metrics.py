@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, final
 
-import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
@@ -68,8 +67,8 @@ class Metrics:
     def lately(self) -> Serving:
         """The server's numbers for its learner: all predictions answered, and the latency of the latest."""
         since = self._clock() - LATELY
-        seconds = [s for moment, s in self._lately if moment > since]
-        p50, p99 = (float(x) * 1e3 for x in np.quantile(seconds, (0.5, 0.99))) if seconds else (None, None)
+        seconds = sorted(s for moment, s in self._lately if moment > since)
+        p50, p99 = (1e3 * seconds[int(q * (len(seconds) - 1))] for q in (0.5, 0.99)) if seconds else (None, None)
         return Serving(requests=self._answered, p50=p50, p99=p99, pending=self._pending())
 
     def predicted(self, examples: int) -> None:
@@ -131,7 +130,7 @@ def _own(status: Status, now: float) -> Iterable[Metric]:
     yield SummaryMetricFamily(
         "alphaedge_aggregation_seconds",
         "Time of an aggregation, pulls included",
-        count_value=status.aggregations,
+        count_value=status.aggregations_timed,
         sum_value=status.aggregation_seconds,
     )
 
@@ -140,6 +139,7 @@ def _peers(status: Status, now: float) -> Iterable[Metric]:
     gauges: dict[str, tuple[str, Callable[[PeerStatus], float]]] = {
         "alphaedge_peer_alive": ("Whether an edge is there", lambda p: p.alive),
         "alphaedge_peer_mixes": ("Whether it has the same schema", lambda p: p.mixes),
+        "alphaedge_peer_neighbour": ("Whether this edge takes from it", lambda p: p.neighbour),
         "alphaedge_peer_weight": ("Its share of the last mix", lambda p: p.share),
         "alphaedge_peer_stale_publications": (
             "Publications by which what was mixed in last is behind",

@@ -175,6 +175,7 @@ class Network:
             {e: a.shares for e, a in self.directory.alive().items()},
         )
         shares = await self._learner(lambda: self.learning.aggregate(pulls, candidates, topology))
+        self.learning.status.aggregations_timed += 1
         self.learning.status.aggregation_seconds += time.monotonic() - began
         for peer, status in self.peers.items():
             status.share = shares.get(peer, 0.0)

@@ -112,6 +112,11 @@ class Learning:
         """Whether an aggregation is next; until it is done nothing more is learned."""
         return self.learner.due
 
+    @property
+    def behind(self) -> bool:
+        """Whether there are about as many outcomes as make a batch that nothing was learned from yet."""
+        return self._journal.newest() - self.progress.lesson >= self.size
+
     def step(self) -> bool:
         """Learn the next batch, if all of its outcomes are there, and hand the parameters over."""
         if not self._step():

@@ -35,10 +35,16 @@ from alphaedge.errors import AlphaEdgeError
 
 T = TypeVar("T")
 LOOK: Final = 1.0  # seconds between two looks at files that may change
-PATIENCE: Final = 10.0  # seconds in which a new edge waits for a peer to start from
-ALONE: Final = 3.0  # ... and goes on waiting when it has heard of one that has nothing to give
+PATIENCE: Final = 10.0  # seconds in which a new edge that has nothing to learn from waits for a peer to start from
+ALONE: Final = 1.0  # ... in which one waits that has, or that has heard of others that have nothing to give
 ADOPT_EVERY: Final = 0.2  # seconds between two looks for new ids
 GONE: Final = 410
+
+
+def waits(waited: float, known: float, *, behind: bool) -> bool:
+    """Whether a new edge goes on waiting for a peer to start from. waited: seconds until now. known: those since it
+    heard of others, which may know as little. behind: there are outcomes to learn from."""
+    return waited < (ALONE if behind else PATIENCE) and known < ALONE
 
 
 @final
@@ -142,14 +148,20 @@ class Network:
                 self._foreign[edge] = now
 
     async def _bootstrap(self, stop: asyncio.Event) -> None:
-        """Start from a peer's model, if one is heard of soon; the first edge of a fleet starts from nothing."""
+        """Start from a peer's model, if one is heard of soon; the first edge of a fleet starts from nothing.
+
+        Who has outcomes to learn from does not wait long: what others know comes with the first mix as well.
+        """
         if not self.config.peers.seeds and self.config.peers.nats is None:
             return
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end and not stop.is_set():
+        began = heard = time.monotonic()
+        sources: dict[str, About] = {}
+        while not stop.is_set():
+            now, behind = time.monotonic(), await self._learner(lambda: self.learning.behind)
+            heard = heard if sources else now
+            if not waits(now - began, now - heard, behind=behind):
+                return
             sources = self.sources()
-            if sources:
-                end = min(end, time.monotonic() + ALONE)  # there are others, and they may know as little
             taught = {edge: about for edge, about in sources.items() if about.publication > 0}
             for edge in self._rng.sample(sorted(taught), len(taught)):
                 pull = await self._pull(edge, taught[edge].address, lambda _: self.learning.pulls.ask_for_a_start())

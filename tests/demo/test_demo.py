@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from alphaedge.demo.fleet import DemoFleet, FleetError
+
 from ..edge.processes import wait_for
 
 EDGES = 4
@@ -85,6 +87,17 @@ def test_a_demonstration_that_is_ended_leaves_no_process(tmp_path: Path, number:
     if number != signal.SIGKILL:
         assert running.returncode == 130
         assert not list(folder.iterdir())
+
+
+def test_logs_of_a_fleet_that_fails_are_kept(tmp_path: Path) -> None:
+    broken = {"name": "shop", "builtin": "nothing", "fields": [{"name": "user", "kind": "id", "size": 5}]}
+    with DemoFleet(tmp_path / "fleet", {"berlin": "DE"}, model=broken, method={}) as fleet:
+        fleet.start()
+        wait_for(lambda: not fleet.running("berlin"), "it to end")
+        with pytest.raises(FleetError, match="berlin has ended"):
+            fleet.check(["berlin"])
+        kept = fleet.save_logs(tmp_path / "logs")
+    assert "builtin" in (kept / "berlin.txt").read_text()
 
 
 def test_what_is_wrong_is_said_before_anything_starts(tmp_path: Path) -> None:

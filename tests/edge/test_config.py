@@ -42,7 +42,7 @@ def test_the_file_that_init_writes_is_ready_to_start(tmp_path: Path) -> None:
     assert (config.edge, config.region) == ("berlin", "DE")
     again = run("init", str(path), "--edge", "paris", "--region", "FR")
     assert again.exit_code == 2
-    assert "File exists" in again.output
+    assert "not there yet" in again.output
     assert load(path).edge == "berlin"
 
 
@@ -107,7 +107,7 @@ def test_mistakes_are_named(tmp_path: Path, changes: dict[str, Any], words: list
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"secret": "none"}, ["secret", "'none'", "No such file"]),
+        ({"secret": "none"}, ["secret", "4 characters", "the name of a readable file", "No such file"]),
         ({"secret": "short"}, ["secret", "5 bytes", "16 to 64"]),
         ({"policy": "bad"}, ["policy, line 1", "let all in"]),
         ({"serve": {"token": "empty"}}, ["serve.token", "a token in it"]),
@@ -126,6 +126,13 @@ def test_files_and_factories_that_are_not_right_are_named(
     assert found.exit_code == 2
     for word in words:
         assert word in found.output
+
+
+def test_a_secret_in_the_place_of_its_file_is_not_shown(tmp_path: Path) -> None:
+    secret = "correct horse battery staple"
+    found = run("check", "--config", str(written(tmp_path, secret=secret)))
+    assert found.exit_code == 2
+    assert secret not in found.output
 
 
 class Own(nn.Module):

@@ -93,7 +93,7 @@ def test_a_speed_a_delay_and_a_limit_are_taken_as_said(pair: list[Edge]) -> None
 def test_a_wrong_model_is_refused_with_all_that_differs_before_anything_is_sent(pair: list[Edge]) -> None:
     columns = ["--time", "when", "--edge", "shop", "--label", "sold"]
     line = refused(pair[0].url, "--table", EXAMPLE, *columns)
-    assert line.startswith(f"error {pair[0].url}: its model shop does not fit the data: ")
+    assert line.startswith(f"error {pair[0].url}: its model 'shop' does not fit the data: ")
     for part in (
         "field user: not in the data",
         "field id item: not in the model",
@@ -122,7 +122,7 @@ def test_a_token_is_asked_for_before_anything_is_sent(pair: list[Edge], tmp_path
         (["http://a", "--connections", "0"], "connections: found 0; allowed: a whole number of at least 1"),
         (["http://a", "--rows", "0"], "rows: found 0; allowed: a whole number of at least 1"),
         (["http://a", "--data", "nothing"], "data: found 'nothing'; allowed: one of synthetic, movielens"),
-        (["http://a", "--table", "t.csv", "--time", "x"], "edge: found None; allowed: a column of t.csv"),
+        (["http://a", "--table", "t.csv", "--time", "x"], "table: file: found 't.csv'; allowed: a CSV or Parquet file"),
         (["http://a", "--time-unit", "x"], "time_unit: found 'x'; allowed: a number with ms"),
         (["http://a", "--json", "."], "json: found '.'; allowed: a file, or - to print"),
         (["https://a", "--authority", "none.pem"], "authority: found 'none.pem'; allowed: a file with a certificate"),

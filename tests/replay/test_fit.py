@@ -68,7 +68,7 @@ def test_everything_that_differs_is_named() -> None:
         "the data have numbers or a set of size 4 (FP32)",
         "field age: not in the data; the model takes it",
     )
-    assert str(found.value).startswith("http://edge: its model shop does not fit the data: task: ")
+    assert str(found.value).startswith("http://edge: its model 'shop' does not fit the data: task: ")
 
 
 def test_a_server_that_does_not_tell_its_task_is_not_asked_for_it() -> None:

@@ -1,7 +1,10 @@
 """The command line: one file per command."""
 
+from typing import Annotated
+
 import typer
 
+from alphaedge import __version__
 from alphaedge.cli import certs, dashboard, demo, edge, replay, reproduce, simulate, status
 
 app = typer.Typer(
@@ -21,6 +24,16 @@ app.add_typer(edge.app, name="edge")
 app.add_typer(certs.app, name="certs")
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"alphaedge {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version, and do no more.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
     """Online learning on edge servers that learn from each other, with no central server."""

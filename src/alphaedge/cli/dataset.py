@@ -9,7 +9,8 @@ from rich.console import Console
 
 from alphaedge.cli.download import fetched
 from alphaedge.data.stream import Dataset
-from alphaedge.data.table import unused
+from alphaedge.data.table import columns, unused
+from alphaedge.errors import InvalidValue
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.task import make_data
 
@@ -39,6 +40,15 @@ def chosen(data: str | None, **table: Any) -> dict[str, Any]:
     """What settings say of data. table: its file and its columns, as the options gave them."""
     named = "table" if table["file"] is not None and data is None else data
     return {"data": named, "table": {name: value or None for name, value in table.items()}}
+
+
+def check_columns(file: str | None, **needed: str | None) -> None:
+    """An error if a table is named without the columns that it takes."""
+    if file is None:
+        return
+    for name, column in needed.items():
+        if column is None:
+            raise InvalidValue(name, None, f"a column of {file}: " + ", ".join(columns(file)))
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:

@@ -41,6 +41,7 @@ alphaedge demo --table examples/shops.csv --time when --edge shop --label sold -
 """
 START, END = 25.0, 10.0  # seconds that starting the edges and the report take, about
 INTERRUPTED = 130
+MOST_PER_CORE = 4  # edges that a core bears, about
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
 WIDTH = 120  # where there is no terminal to tell
 
@@ -71,10 +72,14 @@ def demo(
         check_number("edges", edges, low=2, high=50, whole=True)
         check_number("minutes", minutes, above=0)
         check_number("seed", seed, low=0, whole=True)
-        from alphaedge.demo.fleet import DemoFleet, cities
+        from alphaedge.demo.fleet import DemoFleet, FleetError, cities
         from alphaedge.demo.run import MODEL
         from alphaedge.demo.world import store, world
 
+        cores = os.cpu_count() or 1
+        if edges > MOST_PER_CORE * cores:
+            text = f"{edges} edges are many for {cores} cores: they start slowly, and learn behind what they are told"
+            console.print(f"[yellow]note[/] {text}", highlight=False)
         seconds = max(20.0, 60 * minutes - START - END)
         wanted = dataset.chosen(
             data,
@@ -87,6 +92,7 @@ def demo(
             numbers=numbers,
             task=task,
         )
+        dataset.check_columns(table, time=time, edge=edge, label=label)
         if data in (None, "synthetic") and table is None:
             whole = store(edges, seconds, seed)
         else:
@@ -98,7 +104,10 @@ def demo(
             _cache(folder),
             DemoFleet(Path(folder), cities(edges), model=made.model, method=made.method) as fleet,
         ):
-            _watch(fleet, made, seconds, console, out=out, calm=calm, keep=keep, json=json)
+            try:
+                _watch(fleet, made, seconds, console, out=out, calm=calm, keep=keep, json=json)
+            except FleetError as error:
+                raise FleetError(f"{error}; logs: {fleet.save_logs(out / 'logs')}") from None
 
 
 def _watch(

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from alphaedge.cli.certs import needs_serve
+from alphaedge.errors import InvalidValue
 
 EXAMPLES = """[bold]Examples[/]
 
@@ -21,6 +22,11 @@ alphaedge edge serve --config edge.toml
 
 alphaedge edge serve --config edge.toml --insecure --log text
 """
+
+
+Insecure = Annotated[
+    bool, typer.Option("--insecure", help="Peers without certificates: on loopback alone, to try things out.")
+]
 
 
 class LogStyle(StrEnum):
@@ -39,7 +45,7 @@ def init(
     edge: Annotated[str, typer.Option(help="The edge's id.", metavar="ID")],
     region: Annotated[str, typer.Option(help="Where it is.")],
 ) -> None:
-    """Write a configuration file with every key explained. Refuses to replace one."""
+    """Write a configuration file with the keys that most edges need, each explained. Refuses to replace one."""
     text = resources.files("alphaedge.edge").joinpath("example.toml").read_text(encoding="utf-8")
     with needs_serve():
         from alphaedge.edge.policy import check_name
@@ -47,21 +53,25 @@ def init(
         check_name("edge", edge)
         check_name("region", region)
         file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("x", encoding="utf-8") as target:
-            target.write(text.replace("{edge}", edge).replace("{region}", region))
+        try:
+            with file.open("x", encoding="utf-8") as target:
+                target.write(text.replace("{edge}", edge).replace("{region}", region))
+        except FileExistsError:
+            raise InvalidValue("file", str(file), "one that is not there yet: move it away, or name another") from None
     typer.echo(f"{file} is written: look through it, then alphaedge edge check --config {file}")
 
 
 @app.command(epilog=EXAMPLES)
 def check(
     config: Annotated[Path, typer.Option(help="The edge's configuration file.", metavar="FILE")],
+    insecure: Insecure = False,
 ) -> None:
     """Say whether an edge can start: its configuration, model, secret, policy and certificates."""
     with needs_serve():
         from alphaedge.edge.check import checked
         from alphaedge.edge.config import load
 
-        for line in checked(load(config), config.parent, dt.datetime.now(dt.UTC)):
+        for line in checked(load(config), config.parent, dt.datetime.now(dt.UTC), insecure=insecure):
             typer.echo(line)
     typer.echo("ready to start")
 
@@ -69,9 +79,7 @@ def check(
 @app.command(epilog=EXAMPLES)
 def serve(
     config: Annotated[Path, typer.Option(help="The edge's configuration file.", metavar="FILE")],
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Peers without certificates: on loopback alone, to try things out.")
-    ] = False,
+    insecure: Insecure = False,
     log: Annotated[
         LogStyle | None,
         typer.Option(help="Of the log, on standard error. Without: text on a terminal, else json."),

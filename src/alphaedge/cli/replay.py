@@ -134,9 +134,7 @@ def replay(
             patience=patience,
             limit_seconds=limit_seconds,
         )
-        for name, column in {"time": time, "edge": edge, "label": label}.items() if table is not None else ():
-            if column is None:
-                raise InvalidValue(name, None, f"a column of {table}")
+        dataset.check_columns(table, time=time, edge=edge, label=label)
         settings = config.build(dataset.given(wanted))
         unit = duration("time_unit", time_unit) if time_unit is not None else UNITS.get(settings.data, 1.0)
         options = replace(options, batch_size=settings.size, unit=unit)

@@ -137,6 +137,8 @@ def simulate(
     }
     overrides = dataset.given(wanted)
     try:
+        if config_file is None:
+            dataset.check_columns(table, time=time, edge=edge, label=label)
         settings = config.load(config_file, overrides) if config_file else config.build(overrides)
         settings = dataset.complete(settings, console)
         if out is not None:

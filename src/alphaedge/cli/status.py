@@ -45,13 +45,9 @@ def status(
     with needs_serve():
         from alphaedge.dashboard.frames import latest
         from alphaedge.dashboard.health import conditions, well
-        from alphaedge.dashboard.remote import Remote, Unreachable
+        from alphaedge.dashboard.remote import Remote
 
-        try:
-            fleet = Remote(edge, read_token(token_file), authority).fleet()
-        except Unreachable as error:
-            typer.echo(str(error), err=True)
-            raise typer.Exit(2) from None
+        fleet = Remote(edge, read_token(token_file), authority).fleet()
         found = conditions(latest(fleet.frames))
         good = well(found)
     if json:
@@ -96,4 +92,4 @@ def _table(teller: str, found: "list[Condition]") -> Table:
 
 
 def _number(value: float | None, digits: int) -> str:
-    return "" if value is None else f"{value:.{digits}f}"
+    return "-" if value is None else f"{value:.{digits}f}"

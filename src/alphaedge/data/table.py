@@ -60,7 +60,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 def guess(table: Table) -> Table:
     """The table with every column and the task said; what was named stays as named."""
-    scan = _scan(table)
+    scan = _scan(table.file, table.time)
     schema = scan.collect_schema()
     for column in table.used():
         if column not in schema:
@@ -76,7 +76,9 @@ def guess(table: Table) -> Table:
 def load(table: Table) -> Dataset:
     """The events of a table whose columns have been guessed or named."""
     table = guess(table)
-    frame = _collect(_scan(table).select(table.used()).filter(pl.col(table.label).is_not_null()), table.file)
+    frame = _collect(
+        _scan(table.file, table.time).select(table.used()).filter(pl.col(table.label).is_not_null()), table.file
+    )
     if frame.is_empty():
         raise InvalidValue(f"table: {table.file}", "no row with a label", "at least one")
     for column in (table.time, table.edge):
@@ -111,13 +113,17 @@ def load(table: Table) -> Dataset:
     return Dataset(Path(table.file).stem, task, tuple(fields), data, names=tuple(names), unit=unit)
 
 
+def columns(file: str) -> list[str]:
+    """The columns that a file has."""
+    return list(_scan(file).collect_schema())
+
+
 def unused(table: Table) -> list[str]:
     """The columns that a table has and that are not read."""
-    return [c for c in _scan(table).collect_schema() if c not in table.used()]
+    return [c for c in _scan(table.file, table.time).collect_schema() if c not in table.used()]
 
 
-def _scan(table: Table) -> pl.LazyFrame:
-    file = table.file
+def _scan(file: str, time: str | None = None) -> pl.LazyFrame:
     path = Path(file)
     if not path.is_file():
         raise InvalidValue("table: file", file, "a CSV or Parquet file that is there")
@@ -126,7 +132,7 @@ def _scan(table: Table) -> pl.LazyFrame:
             scan = pl.scan_parquet(path)
         else:
             # Polars reads 3/4/2024 as a day in April without asking: times are for ``_times``.
-            own = {table.time: pl.String}
+            own = {time: pl.String} if time is not None else {}
             scan = pl.scan_csv(path, try_parse_dates=True, infer_schema_length=None, schema_overrides=own)
         scan.collect_schema()
     except (pl.exceptions.PolarsError, OSError) as error:

@@ -4,6 +4,7 @@ import ctypes
 import datetime as dt
 import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -28,7 +29,7 @@ PR_SET_PDEATHSIG: Final = 1  # Linux
 
 
 class FleetError(AlphaEdgeError):
-    """An edge of the demonstration did not start or did not stay; says which, and where its log is."""
+    """An edge of the demonstration did not start or did not stay; says which."""
 
 
 def cities(count: int) -> dict[str, str]:
@@ -97,6 +98,13 @@ class DemoFleet:
         """Where an edge says what it does."""
         return self.folder / name / "log.txt"
 
+    def save_logs(self, folder: Path) -> Path:
+        """Copy what all edges have said to a folder that stays."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in self._processes:
+            shutil.copyfile(self.log(name), folder / f"{name}.txt")
+        return folder
+
     def start(self, names: Sequence[str] | None = None) -> None:
         """Start edges, all if none are named."""
         for name in names if names is not None else self.regions:
@@ -127,7 +135,7 @@ class DemoFleet:
         for name in names:
             process = self._processes.get(name)
             if process is not None and process.poll() is not None:
-                raise FleetError(f"{name} has ended (code {process.returncode}); its log: {self.log(name)}")
+                raise FleetError(f"{name} has ended (code {process.returncode})")
 
     def stop(self) -> None:
         """End all, and wait until they have."""

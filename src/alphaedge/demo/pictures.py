@@ -15,6 +15,7 @@ from alphaedge.demo.story import Scene
 COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # Okabe and Ito's
 SMOOTH: Final = 15  # batches whose scores make a point
 MOMENTS: Final = 5
+OUTAGE: Final = 4.0  # seconds without a batch
 
 
 def scores(played: Played) -> Figure:
@@ -25,8 +26,15 @@ def scores(played: Played) -> Figure:
         if len(points) < SMOOTH:
             continue
         at, score = np.array(points).T
-        smooth = np.convolve(score, np.ones(SMOOTH) / SMOOTH, mode="valid")
-        axes.plot(at[SMOOTH - 1 :], smooth, color=_colour(number), linestyle=_style(number), label=one.edge)
+        at, smooth = at[SMOOTH - 1 :], np.convolve(score, np.ones(SMOOTH) / SMOOTH, mode="valid")
+        down = np.flatnonzero(np.diff(at) > OUTAGE) + 1  # nothing was predicted: no line goes there
+        axes.plot(
+            np.insert(at, down, np.nan),
+            np.insert(smooth, down, np.nan),
+            color=_colour(number),
+            linestyle=_style(number),
+            label=one.edge,
+        )
     axes.set_ylabel(f"{played.outcome.metric}, mean of {SMOOTH} batches")
     _scenes(axes, played)
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
@@ -36,12 +44,11 @@ def scores(played: Played) -> Figure:
 def trust(played: Played, hostile: str) -> Figure:
     """The share that each edge gives the one that turns hostile, over time."""
     figure, axes = _chart()
-    names = [one.edge for one in played.outcome.edges if one.edge != hostile]
-    for number, name in enumerate(names):
+    for number, name in enumerate(one.edge for one in played.outcome.edges):  # of all: a colour is one edge's
         points = [
             (frame.time - played.began, _share(frame, name, hostile)) for frame in played.frames if name in frame.edges
         ]
-        if any(share for _, share in points):
+        if name != hostile and any(share for _, share in points):
             at, share = np.array(points).T
             axes.step(at, share, where="post", color=_colour(number), linestyle=_style(number), label=name)
     axes.axhline(0.02, color="#999999", linewidth=0.8, linestyle=":")

@@ -20,6 +20,7 @@ from alphaedge.replay.run import Progress, Replay
 
 MODEL: Final = "shop"  # its name in the edges' URLs
 PATIENCE: Final = 180.0  # seconds in which all edges must have started
+NAMED: Final = 5  # edges in a message
 LOOK: Final = 0.1
 LAST_LOOK: Final = 3.0  # seconds at the end, in which the fleet says how it ended
 
@@ -91,7 +92,7 @@ class Demonstration:
             self._shot.phase = f"starting the edges: {len(clients) - len(waiting)} of {len(clients)} are ready"
             self._show(self._shot)
             if time.monotonic() > end:
-                raise FleetError(f"{', '.join(sorted(waiting))}: not ready after {PATIENCE:g} s; see their logs")
+                raise FleetError(f"{_listed(sorted(waiting))}: not ready after {PATIENCE:g} s")
             await asyncio.sleep(LOOK)
         return not stop.is_set()
 
@@ -146,3 +147,8 @@ def pace(streams: Mapping[str, Stream], *, seconds: float, batch_size: int, per_
     """A speed at which all events take so long."""
     options = Options(per_request=per_request, batch_size=batch_size, connections=4, patience=60.0)
     return replace(options, speed=speed_for(streams.values(), options, seconds))
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {rest} more" if rest > 0 else "")

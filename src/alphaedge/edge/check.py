@@ -28,7 +28,11 @@ def checked(config: EdgeConfig, folder: Path, now: dt.datetime, *, insecure: boo
     if config.secret is None:
         said.append("no secret: everybody can tell ids from their keys; for trying out alone")
     else:
-        secret = _read(folder, "secret", config.secret).strip()
+        try:
+            secret = (folder / config.secret).read_bytes().strip()
+        except OSError as error:  # somebody may have written the secret itself there: it must not be seen in a log
+            found = f"{len(config.secret)} characters"
+            raise InvalidValue("secret", found, f"the name of a readable file ({error.strerror})") from error
         if not SMALLEST_SECRET <= len(secret) <= 64:
             raise InvalidValue("secret", f"{len(secret)} bytes", f"a file of {SMALLEST_SECRET} to 64 bytes")
         said.append("secret: good")

@@ -16,7 +16,10 @@ class Misfit(AlphaEdgeError):
     """An edge's model takes something else than the data have: says all that differs."""
 
     def __init__(self, url: str, model: str, differences: Sequence[str]) -> None:
-        super().__init__(f"{url}: its model {model} does not fit the data: {'; '.join(differences)}")
+        super().__init__(
+            f"{url}: its model '{model}' does not fit the data: {'; '.join(differences)}; "
+            "alphaedge replay with --print-config prints a [model] that does"
+        )
         self.differences = tuple(differences)
 
 

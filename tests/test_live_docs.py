@@ -44,6 +44,7 @@ SAYS: Mapping[str, tuple[str, ...]] = {
     "tutorial.md": (
         '"accepted":2',
         r"berlin: \d+ of the first 100 were right, (?:[89]\d|100) of the last 100",
+        r"boston: (?:[89]\d|100) of the first 100 were right",
         r"(?s)the fleet, seen by berlin.* berlin +DE .* boston +US .*berlin [01]\.\d\d",
         r"alphaedge_batches_total 60.0",
     ),
@@ -56,6 +57,7 @@ SAYS: Mapping[str, tuple[str, ...]] = {
     "how-to/region-policy.md": ("policy: 4 rules", r"deny from=DE to=\*\nNone"),
     "how-to/nats.md": ("alphaedge_peer_alive",),
     "how-to/monitoring.md": ("the fleet, seen by berlin", '"well":true'),
+    "how-to/operate.md": ('"accepted":1',),
     "how-to/upgrade.md": ("'accepted': 10", r"(?s)alphaedge_batches_total 2.0.*alphaedge_aggregations_total 1.0"),
     "how-to/tuning.md": ("Learning from each other",),
 }

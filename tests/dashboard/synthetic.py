@@ -79,7 +79,7 @@ class _Edge:
             if p != hostile or rng.random() < 0.1
         }
         self.own = max(0.35, 0.8 - 0.03 * self.aggregations) + rng.uniform(0, 0.05)
-        scale = (0.97 - self.own) / sum(raw.values()) if raw else 0.0
+        scale = (1.0 - self.own) / sum(raw.values()) if raw else 0.0
         for peer in self.neighbours:
             old = self.links.get(peer, Link())
             here = peer in alive

@@ -1,7 +1,7 @@
 """The page, in a real browser: for all who use it, with a pointer, with keys, on a phone, by day and by night."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 Visit = Callable[..., "Page"]
+Scheme = Literal["light", "dark"]
 CANVASES = ("graph", "matrix", "scores", "latency")
 PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "is_mobile": True, "has_touch": True}
 
@@ -71,7 +72,7 @@ def test_pictures_say_more_under_the_pointer(visit: Visit, served: Served, compl
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     note = page.locator("#matrix-panel .note")
     assert note.is_visible()
-    assert "takes" in note.inner_text() or "keeps" in note.inner_text()
+    assert "learns" in note.inner_text() or "keeps" in note.inner_text()
     page.mouse.move(0, 0)
     assert not note.is_visible()
     page.locator("#latency").hover()
@@ -81,9 +82,9 @@ def test_pictures_say_more_under_the_pointer(visit: Visit, served: Served, compl
 
 def test_tables_can_be_sorted_and_show_more_when_asked(visit: Visit, served: Served) -> None:
     page = visit(served)
-    page.locator("#edges thead button", has_text="Recent").click()
+    page.locator("#edges thead button", has_text="Lately").click()
     assert page.locator("#edges th[aria-sort=descending]").count() == 1
-    shown = [float(t) for t in page.locator("#edges tbody td:nth-child(4)").all_inner_texts()]
+    shown = [float(t) for t in page.locator("#edges tbody td:nth-child(7)").all_inner_texts()]
     assert shown == sorted(shown, reverse=True)
     links = known(page, "links")
     assert page.locator("#links tbody tr").count() == 12 < links
@@ -144,6 +145,46 @@ def test_it_is_dark_where_the_system_is_and_the_button_overrides_that(visit: Vis
     page.emulate_media(color_scheme="light")
     page.locator("#theme").click()
     assert ground(page) != ground(light)
+
+
+@pytest.mark.parametrize(("system", "other"), [("light", "dark"), ("dark", "light")])
+def test_the_button_says_which_theme_it_leads_to(visit: Visit, served: Served, system: Scheme, other: Scheme) -> None:
+    page = visit(served, color_scheme=system)
+    assert text(page, "#theme") == f"Switch to {other}"
+    page.locator("#theme").click()
+    assert text(page, "#theme") == f"Switch to {system}"
+    page.emulate_media(color_scheme=other)
+    page.locator("#theme").click()
+    assert text(page, "#theme") == f"Switch to {other}"
+    assert page.locator("#theme[aria-pressed]").count() == 0, "a name that changes and a state contradict each other"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("table", ["edges", "links"])
+def test_a_table_that_is_cut_shows_at_its_edge_that_there_is_more(
+    visit: Visit, served: Served, table: str, scheme: str
+) -> None:
+    page = visit(served, **PHONE, color_scheme=scheme)
+    region = page.locator(f"#{table}-panel .sideways")
+    page.evaluate(f"document.getElementById('{table}').style.visibility = 'hidden'")  # only what is behind it
+
+    def edges(left: int) -> tuple[bytes, bytes]:
+        region.evaluate("(e, left) => { e.scrollLeft = left; }", left)
+        region.scroll_into_view_if_needed()
+        box = region.bounding_box()
+        assert box is not None
+        y, right = box["y"] + 40, box["x"] + box["width"]
+        return (
+            page.screenshot(clip={"x": box["x"], "y": y, "width": 12, "height": 40}),
+            page.screenshot(clip={"x": right - 12, "y": y, "width": 12, "height": 40}),
+        )
+
+    first, middle, last = edges(0), edges(120), edges(10_000)
+    assert first[1] != last[1], "at the right edge until the last column is there"
+    assert first[0] != last[0], "at the left edge from the first column on"
+    assert (middle[0], middle[1]) == (last[0], first[1]), "at both in between"
+    assert region.get_attribute("tabindex") == "0"
+    assert region.get_attribute("aria-label") == f"Table of {table}, scrolls sideways"
 
 
 def test_nothing_moves_for_who_does_not_want_it(visit: Visit, served: Served) -> None:

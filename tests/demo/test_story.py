@@ -6,8 +6,8 @@ import pytest
 from alphaedge.dashboard.frames import Frame, Link, Seen, Vitals
 from alphaedge.data.synthetic import Store, synthetic
 from alphaedge.demo.fleet import cities
-from alphaedge.demo.numbers import learned_alone, reactions
-from alphaedge.demo.story import story, taught
+from alphaedge.demo.numbers import dark, learned_alone, reactions
+from alphaedge.demo.story import Scene, story, taught
 from alphaedge.demo.world import BATCH, store, world
 from alphaedge.errors import InvalidValue
 
@@ -17,11 +17,11 @@ NAMES = list(cities(6))
 def test_one_edge_turns_hostile_one_goes_dark_and_comes_back_and_one_link_is_cut() -> None:
     scenes = story(NAMES, {name: number % 2 for number, name in enumerate(NAMES)})
     assert [scene.kind for scene in sorted(scenes, key=lambda s: s.at)] == ["hostile", "kill", "restart", "cut"]
-    hostile, dark, back, cut = scenes
-    assert dark.edge == back.edge
-    assert len({hostile.edge, dark.edge, cut.edge, cut.peer}) == 4
+    hostile, killed, back, cut = scenes
+    assert killed.edge == back.edge
+    assert len({hostile.edge, killed.edge, cut.edge, cut.peer}) == 4
     groups = {name: number % 2 for number, name in enumerate(NAMES)}
-    assert groups[hostile.edge] == groups[cut.edge] == groups[cut.peer] != groups[dark.edge]
+    assert groups[hostile.edge] == groups[cut.edge] == groups[cut.peer] != groups[killed.edge]
     assert all(scene.edge in scene.text for scene in scenes)
 
 
@@ -82,3 +82,10 @@ def test_what_edges_reach_alone_is_a_score_for_each() -> None:
     found = learned_alone(made.data, made.streams, made.model, batch_size=BATCH)
     assert list(found) == NAMES[:3]
     assert all(score is not None and 0.5 < score < 1 for score in found.values())
+
+
+def test_an_edge_is_dark_from_its_kill_to_its_start() -> None:
+    scenes = [(3.0, Scene(0.3, "kill", "a")), (5.0, Scene(0.4, "kill", "b")), (11.0, Scene(0.5, "restart", "a"))]
+    assert dark(scenes, "a") == 8.0
+    assert dark(scenes, "b") == 0.0, "it never came back: there is no such time"
+    assert dark(scenes, "c") == 0.0

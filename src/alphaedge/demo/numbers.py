@@ -10,6 +10,7 @@ from alphaedge.core.model import Model
 from alphaedge.dashboard.frames import FADED, Frame, latest
 from alphaedge.data.stream import Dataset, Stream
 from alphaedge.demo.run import Played
+from alphaedge.demo.story import Scene
 from alphaedge.edge.config import ModelConfig
 from alphaedge.simulation.simulate import simulate
 
@@ -19,7 +20,8 @@ ALONE: Final = "noagg"
 @final
 class EdgeNumbers(msgspec.Struct, frozen=True, kw_only=True):
     """One edge. score, alone: means over its batches, of the live edge and of one that learns from the same events
-    without peers. aggregations, bytes, p50, p99: as it told itself at the end."""
+    without peers. aggregations, bytes: as it told itself at the end. p50, p99: of predictions, as clients saw it, in
+    milliseconds. dark: seconds for which it was killed."""
 
     edge: str
     region: str
@@ -31,6 +33,7 @@ class EdgeNumbers(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     p50: float | None
     p99: float | None
+    dark: float = 0.0
 
 
 @final
@@ -78,6 +81,7 @@ def numbers(played: Played, regions: Mapping[str, str], alone: Mapping[str, floa
                 bytes=sum(link.bytes for link in vitals.links.values()) if vitals else 0,
                 p50=one.latency.p50,
                 p99=one.latency.p99,
+                dark=dark(played.scenes, one.edge),
             )
         )
     both = [(e.score, e.alone) for e in found if not e.hostile and e.score is not None and e.alone is not None]
@@ -92,6 +96,15 @@ def numbers(played: Played, regions: Mapping[str, str], alone: Mapping[str, floa
         edges=tuple(found),
         reactions=tuple(reactions(played.frames, [(at, s.edge) for at, s in played.scenes if s.kind == "hostile"])),
     )
+
+
+def dark(scenes: Sequence[tuple[float, Scene]], edge: str) -> float:
+    """Seconds from a kill of an edge to its next start, all in all."""
+    times: dict[str, list[float]] = {"kill": [], "restart": []}
+    for at, scene in scenes:
+        if scene.edge == edge and scene.kind in times:
+            times[scene.kind].append(at)
+    return sum(back - gone for gone, back in zip(times["kill"], times["restart"], strict=False))
 
 
 def reactions(frames: Sequence[Frame], turned: Sequence[tuple[float, str]]) -> list[Reaction]:

@@ -37,6 +37,11 @@ def sentences(found: Numbers) -> list[str]:
     for r in found.reactions:
         after = "never let it fall below 0.02" if r.aggregations is None else f"below 0.02 after {r.aggregations} mixes"
         said.append(f"{r.edge} gave {r.hostile} a share of {r.share:.2f} before it turned hostile: {after}.")
+    said += [
+        f"{e.edge} was dark for {e.dark:.0f} s; clients waited until it was back, which is its p99."
+        for e in found.edges
+        if e.dark
+    ]
     if found.score is not None and found.alone is not None and found.score <= found.alone:
         said.append(
             "Learning from each other did not pay here. Edges alone are simulated: they learn from a batch before the "

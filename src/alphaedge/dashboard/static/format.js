@@ -61,8 +61,8 @@ export function sentence({ kind, edge, peer, text }) {
     case "joined": return `${edge} joined`;
     case "left": return `${edge} left`;
     case "back": return `${edge} is back`;
-    case "linked": return `${edge} now takes from ${peer}`;
-    case "unlinked": return `${edge} no longer takes from ${peer}`;
+    case "linked": return `${edge} now learns from ${peer}`;
+    case "unlinked": return `${edge} no longer learns from ${peer}`;
     case "faded": return `${edge} gives ${peer} no say any more`;
     case "refused": return `${edge} refused a model of ${peer}`;
     default: return [edge, peer && `and ${peer}`].filter(Boolean).join(" ") + (text ? `: ${text}` : `: ${kind}`);

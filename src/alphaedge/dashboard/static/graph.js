@@ -1,7 +1,8 @@
-// Who takes from whom: edges on a circle, those of a region side by side; arrows go where a model goes.
+// Who learns from whom: edges on a circle, those of a region side by side; arrows go where a model goes.
 
 import { begin, fitted, font, note, pointer } from "./canvas.js";
 import { ago, score, share } from "./format.js";
+import { condition } from "./health.js";
 import { mark } from "./palette.js";
 
 const LEVEL = 12; // up to so many edges their names can be written as usual
@@ -66,9 +67,9 @@ export function described(name, { state, links, asOf }) {
   const given = links.filter((link) => link.peer === name && link.standing !== "former");
   const last = Math.max(0, ...own.map((link) => link.pulled));
   return [
-    `${name} · ${seen.region}${seen.alive ? "" : " · not there"}${seen.mixes ? "" : " · another schema"}`,
-    `recent score ${score(recent)}, own share ${share(seen.vitals.own_share)}`,
-    `takes from ${takes.length}, given to ${given.length}`,
+    `${name} · ${seen.region} · ${condition(seen, state)}`,
+    `score lately ${score(recent)}, own share ${share(seen.vitals.own_share)}`,
+    `learns from ${takes.length}; ${given.length} ${given.length === 1 ? "learns" : "learn"} from it`,
     ...(last ? [`last pull ${ago(asOf - last)}`] : []),
   ];
 }
@@ -219,7 +220,7 @@ function drawNodes(ctx, { state, styles, colours, selected }, nodes, circle, rel
     ctx.fillStyle = alive ? colours.ink : colours.soft;
     if (circle.level) {
       ctx.font = font(colours, 12, name === selected ? 700 : 500);
-      const about = alive ? (mixes ? region : `${region} · other schema`) : `${region} · not there`;
+      const about = alive ? (mixes ? region : `${region} · other schema`) : `${region} · down`;
       const apart = name === selected ? 16 : 10;
       label(ctx, name, circle, circle.radius + circle.size + apart, node.angle, about, colours);
     } else if (circle.named || (selected && related.has(name))) {

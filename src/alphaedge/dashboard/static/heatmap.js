@@ -1,12 +1,14 @@
-// The weights as a matrix: each row is an edge and what it takes from the columns; the diagonal is its own share.
+// The weights as a matrix: each row is an edge and what it learns from the columns; the diagonal is its own share.
 
 import { begin, fitted, font, note, pointer } from "./canvas.js";
 import { share } from "./format.js";
+import { EDGES } from "./meanings.js";
 import { blend, channels, mark } from "./palette.js";
 
 const NAMED = 11; // pixels of a cell, from which on each row has its name
 const NUMBERED = 30; // ... and each cell its number
-const HOME = "home"; // a column of its own: where all edges began, and are drawn back to
+const TWIN = "own twin"; // a column apart: no part of the mix, but of the predictions
+const APART = 22; // pixels between the mix and that column
 
 /** select(name | null): called when the user picks a row. */
 export function heatmap(canvas, select) {
@@ -17,15 +19,16 @@ export function heatmap(canvas, select) {
   const cell = ({ x, y }) => {
     const row = Math.floor((y - grid.top) / grid.cell);
     const column = x >= grid.home ? grid.names.length : Math.floor((x - grid.left) / grid.cell);
-    const inside = x >= grid.left && x < grid.right && row >= 0 && row < grid.names.length;
-    return inside && column <= grid.names.length ? { row: grid.names[row], column: grid.names[column] } : null;
+    const between = x >= grid.end && x < grid.home;
+    const inside = x >= grid.left && x < grid.right && !between && row >= 0 && row < grid.names.length;
+    return inside ? { row: grid.names[row], column: grid.names[column] } : null;
   };
   pointer(
     canvas,
     (at) => {
       const over = at && grid && cell(at);
       canvas.classList.toggle("hit", Boolean(over));
-      if (over) tip.show(at, [explained(over, shown)]);
+      if (over) tip.show(at, explained(over, shown));
       else tip.hide();
     },
     (at) => select((grid && cell(at)?.row) ?? null),
@@ -46,34 +49,36 @@ export function heatmap(canvas, select) {
 
 function explained({ row, column }, { state }) {
   const { own_share, home_share, links } = state.get(row).vitals;
-  if (column === undefined) return `${row} takes ${share(home_share)} from home`;
-  if (column === row) return `${row} keeps ${share(own_share)} of its own`;
-  return `${row} takes ${share(links.find((link) => link.peer === column)?.share ?? 0)} from ${column}`;
+  if (column === undefined) return [`${row} predicts by ${share(home_share)} with its own twin`, EDGES["Own twin"]];
+  if (column === row) return [`${row} keeps ${share(own_share)} of its own model`];
+  return [`${row} learns ${share(links.find((link) => link.peer === column)?.share ?? 0)} from ${column}`];
 }
 
 function laidOut(ctx, { state, colours }, width, height) {
   const names = [...state.keys()];
   const hasHome = [...state.values()].some((seen) => seen.vitals.home_share > 0);
   const columns = names.length + (hasHome ? 1 : 0);
-  const between = hasHome ? 8 : 0;
+  const between = hasHome ? APART : 0;
   ctx.font = font(colours, 12, 700);
   const widest = Math.max(...names.map((name) => ctx.measureText(name).width), 30) + 24;
   const roomy = Math.min(width - 60 - between, height - 40) / columns >= NAMED;
   const left = roomy ? Math.min(widest, width * 0.26) : 46;
   const beside = hasHome && !roomy ? 28 : 2; // the name of the last column is wider than it
   let cell = Math.min((width - left - between - beside) / columns, (height - 24) / names.length);
-  const upright = roomy && cell < widest - 20; // names of columns do not fit side by side
-  const top = roomy ? (upright ? Math.min(widest - 8, 90) : 22) : 22;
+  const heading = Math.max(widest, hasHome ? ctx.measureText(TWIN).width + 24 : 0);
+  const upright = roomy && cell < heading - 20; // names of columns do not fit side by side
+  const top = roomy ? (upright ? Math.min(heading - 8, 90) : 22) : 22;
   cell = Math.min(cell, (height - top - 2) / names.length);
   const pixels = cell * window.devicePixelRatio;
   const whole = Math.floor(pixels) / pixels; // small cells are blurred unless they are whole pixels
   if (whole > 0.85) cell *= whole;
-  const home = left + names.length * cell + between;
-  return { names, left, top, cell, home, hasHome, upright, right: hasHome ? home + cell : home - between };
+  const end = left + names.length * cell; // of the mix
+  const home = end + between;
+  return { names, left, top, cell, end, home, hasHome, upright, right: hasHome ? home + cell : end };
 }
 
 function drawCells(ctx, { state, colours }, grid) {
-  const { names, left, top, cell, home, hasHome } = grid;
+  const { names, left, top, cell, end, home, hasHome } = grid;
   const stops = [0, 1, 2, 3].map((i) => channels(colours[`heat-${i}`]));
   const index = new Map(names.map((name, i) => [name, i]));
   const gap = cell >= 20 ? 2 : cell >= 8 ? 1 : 0;
@@ -104,6 +109,9 @@ function drawCells(ctx, { state, colours }, grid) {
     if (hasHome) paint(home, y, vitals.home_share, alive);
   });
   ctx.globalAlpha = 1;
+  if (!hasHome) return;
+  ctx.fillStyle = colours.faint;
+  ctx.fillRect(Math.round((end - gap + home) / 2), top, 1, names.length * cell - gap);
 }
 
 function rounded(ctx, x, y, width, height, radius) {
@@ -126,7 +134,7 @@ function drawNames(ctx, { state, styles, colours, selected }, { names, left, top
   });
   ctx.font = font(colours, size);
   ctx.fillStyle = colours.soft;
-  if (hasHome) column(HOME, home + (cell - 2) / 2);
+  if (hasHome) column(TWIN, home + (cell - 2) / 2);
 
   function column(name, x) {
     ctx.save();
@@ -162,8 +170,8 @@ function drawRegions(ctx, { state, styles, colours }, { names, left, top, cell, 
     ctx.fillRect(left + end - 0.5, top, 1, all);
   });
   ctx.fillStyle = colours.soft;
-  ctx.textAlign = "left";
-  if (hasHome) ctx.fillText(HOME, home - 2, top - 14);
+  ctx.textAlign = "center";
+  if (hasHome) ctx.fillText(TWIN, home + cell / 2 + 4, top - 14);
 }
 
 function drawSelected(ctx, { colours, selected }, { names, left, top, cell, right }) {

@@ -1,4 +1,4 @@
-// How long the predictions of one edge take, and when new parameters came into use: the one must not show in the other.
+// How long the predictions of one edge take, and when it had mixed: the one must not show in the other.
 
 import { begin, font, note, pointer } from "./canvas.js";
 import { latency as milliseconds, moment } from "./format.js";
@@ -37,7 +37,7 @@ function paint({ ctx, width, height }, now) {
   const { x, y } = axes(ctx, box, { ...range, low: 0, high }, colours, (value) => `${+value.toPrecision(3)}`);
   const colour = styles.edges.get(now.focus)?.colour ?? colours.ink;
   inside(ctx, box, () => {
-    drawSwaps(ctx, box, x, now);
+    drawMixes(ctx, box, x, now);
     ctx.strokeStyle = colour;
     for (const [key, dash] of LINES) {
       if (!found[key].length) continue;
@@ -60,11 +60,11 @@ function paint({ ctx, width, height }, now) {
   return { box, time: (at) => range.from + ((at - box.left) / (box.right - box.left)) * (range.to - range.from) };
 }
 
-/** A small triangle under each moment in which the edge had aggregated once more. */
-function drawSwaps(ctx, box, x, { latency: found, colours, range }) {
-  const swaps = found.swaps.filter(([time]) => time >= range.from);
-  const lines = swaps.length * 12 < box.right - box.left; // more of them would be all that is to be seen
-  for (const [time] of swaps) {
+/** A small triangle under each moment in which the edge had mixed once more. */
+function drawMixes(ctx, box, x, { latency: found, colours, range }) {
+  const mixes = found.mixes.filter(([time]) => time >= range.from);
+  const lines = mixes.length * 12 < box.right - box.left; // more of them would be all that is to be seen
+  for (const [time] of mixes) {
     const at = x(time);
     ctx.fillStyle = colours.faint;
     ctx.globalAlpha = 0.45;

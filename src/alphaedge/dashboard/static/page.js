@@ -5,6 +5,7 @@ import { eventList } from "./events.js";
 import { graph } from "./graph.js";
 import { heatmap } from "./heatmap.js";
 import { latency } from "./latency.js";
+import { EDGES, explain, LINKS } from "./meanings.js";
 import { palette } from "./palette.js";
 import { append, begin, nothing } from "./state.js";
 import { follow } from "./stream.js";
@@ -105,6 +106,8 @@ addEventListener("keydown", (event) => {
   if (event.key === "Escape" && chosen.edge !== null && !$("token").open) select(null);
 });
 theme($("theme"), recolour);
+explain($("edges-words"), EDGES);
+explain($("links-words"), LINKS);
 new ResizeObserver(draw).observe(document.querySelector("main"));
 matchMedia(`(resolution: ${window.devicePixelRatio}dppx)`).addEventListener("change", draw);
 setInterval(() => {

@@ -2,6 +2,7 @@
 
 import { whole } from "./format.js";
 import { restyle, symbol } from "./palette.js";
+import { roving } from "./roving.js";
 
 const FIRST = 12; // rows at first
 const PAGE = 50; // ... and each time that more are asked for
@@ -40,13 +41,8 @@ export function table(element, more, columns, select) {
     limit += PAGE;
     show();
   });
-  body.addEventListener("keydown", (event) => {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    const cell = event.target.closest("td, th");
-    if (!step || !cell) return;
-    event.preventDefault();
-    body.rows[cell.parentElement.sectionRowIndex + step]?.cells[cell.cellIndex].querySelector("button")?.focus();
-  });
+  roving(element.tHead);
+  roving(body);
 
   function inOrder() {
     const { column, down } = sorted;

@@ -6,7 +6,8 @@ const STORED = "alphaedge-theme";
 export function theme(button, changed) {
   const system = matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (document.documentElement.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
-  const show = () => button.setAttribute("aria-pressed", String(isDark()));
+  // What a click does, not what is on: a word such as "Dark" alone could mean either.
+  const show = () => (button.textContent = `Switch to ${isDark() ? "light" : "dark"}`);
   const stored = localStorage.getItem(STORED);
   if (stored === "dark" || stored === "light") document.documentElement.dataset.theme = stored;
   button.addEventListener("click", () => {

@@ -40,13 +40,13 @@ function regionsOf(frames) {
   return [...found];
 }
 
-/** Latencies of an edge over time, and the moments at which it had aggregated once more. */
+/** Latencies of an edge over time, and the moments at which it had mixed once more. */
 function latencyOf(frames, name) {
   const own = frames.filter(({ edges }) => edges.has(name));
   const one = own.map(({ time, edges }) => ({ time, edges: new Map([[name, edges.get(name)]]) }));
   const of = (key) => series(one, (seen) => seen.vitals[key]).get(name) ?? [];
   const counts = own.map(({ time, edges }) => [time, edges.get(name).vitals.aggregations]);
-  return { p50: of("p50"), p99: of("p99"), swaps: counts.filter(([, count], i) => i && count > counts[i - 1][1]) };
+  return { p50: of("p50"), p99: of("p99"), mixes: counts.filter(([, count], i) => i && count > counts[i - 1][1]) };
 }
 
 /** The median over the edges of each region, at the time of each frame. */

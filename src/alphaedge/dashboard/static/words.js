@@ -2,6 +2,7 @@
 
 import { described } from "./graph.js";
 import { brief, bytes, whole } from "./format.js";
+import { TWIN } from "./meanings.js";
 import { symbol } from "./palette.js";
 import { totals } from "./state.js";
 import { ofSelected } from "./tables.js";
@@ -18,7 +19,7 @@ export function drawTotals({ state, edge }) {
   write("total-alive", whole(sum.alive));
   write("total-edges", `of ${whole(sum.edges)}`);
   write("total-batches", brief(sum.batches));
-  write("total-aggregations", brief(sum.aggregations));
+  write("total-mixes", brief(sum.aggregations));
   write("total-refused", brief(sum.refused));
   write("total-bytes", bytes(sum.bytes));
   $("total-refused").classList.toggle("bad", sum.refused > 0);
@@ -84,9 +85,11 @@ export function drawNotes(now) {
   empty("edges-panel", state.size === 0);
   empty("links-panel", shown.length === 0);
   write("latency-edge", focus ? ` of ${focus}` : "");
-  const arrows = selected ? `Solid: what ${selected} takes. Dashed: what it gives` : "";
+  const arrows = selected ? `Solid: what ${selected} learns from. Dashed: what learns from it` : "";
   write("graph-note", arrows || "An arrow goes where a model goes; its width is the share");
-  write("swaps", `${whole(latency.swaps.length)} ${latency.swaps.length === 1 ? "swap" : "swaps"}`);
+  $("twin").hidden = ![...state.values()].some((seen) => seen.vitals.home_share > 0);
+  write("twin", TWIN);
+  write("latency-mixes", `(${whole(latency.mixes.length)})`);
   write("events-count", selected ? `${whole(events.length)} of ${selected}` : whole(events.length));
   write("links-count", selected ? `${whole(shown.length)} of ${whole(links.length)}, those of ${selected}` : whole(links.length));
   write("edges-count", whole(state.size));

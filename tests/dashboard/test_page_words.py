@@ -1,0 +1,58 @@
+"""The words on the page: those of ``alphaedge status``, and each explained where it stands."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from alphaedge.dashboard.frames import Link, Seen, Vitals
+from alphaedge.dashboard.health import conditions
+
+from .serving import Served
+from .synthetic import START
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+Visit = Callable[..., "Page"]
+
+
+def edge(*neighbours: str, behind: int = 0, alive: bool = True, mixes: bool = True, batches: int = 1) -> Seen:
+    links = {peer: Link(share=0.1, behind=behind) for peer in neighbours}
+    vitals = Vitals(batches=batches, neighbours=neighbours, links=links)
+    return Seen(region="DE", alive=alive, mixes=mixes, vitals=vitals)
+
+
+def test_states_are_those_that_the_terminal_tells(visit: Visit) -> None:
+    state = {
+        "down": edge(alive=False),
+        "other": edge("fine", mixes=False),
+        "waiting": edge(batches=0),
+        "alone": edge("down", "nobody"),
+        "late": edge("fine", behind=3),
+        "stale": edge("fine", "waiting", behind=4),
+        "fine": edge("late", "down"),
+        "first": edge(),
+    }
+    with Served() as server:
+        server.add(START, state)
+        page = visit(server)
+        names = page.locator("#edges tbody th").all_inner_texts()
+        states = page.locator("#edges tbody td:nth-child(3)").all_inner_texts()
+        found = dict(zip(names, states, strict=True))
+        assert found == {one.edge: one.state for one in conditions(state)}
+        assert set(found.values()) == {"ok", "waiting", "alone", "stale", "other schema", "down"}
+        assert page.locator("#edges td.bad").count() == 4
+        page.close()
+
+
+def test_every_column_but_names_is_explained_at_its_heading_and_under_the_table(visit: Visit, served: Served) -> None:
+    page = visit(served)
+    for table in ("edges", "links"):
+        headings = page.locator(f"#{table} thead button")
+        titles = {button.inner_text(): button.get_attribute("title") for button in headings.all()}
+        explained = {word: title for word, title in titles.items() if title}
+        assert titles.keys() - explained.keys() <= {"Edge", "Region"}
+        page.locator(f"#{table}-panel summary").click()
+        words = page.locator(f"#{table}-words dt").all_inner_texts()
+        meanings = page.locator(f"#{table}-words dd").all_inner_texts()
+        assert dict(zip(words, meanings, strict=True)) == explained
+    assert "never mixes" in page.locator("#twin").inner_text()

@@ -35,7 +35,8 @@ def sentences(found: Numbers) -> list[str]:
         f"{found.undelivered} outcomes were not delivered."
     ]
     for r in found.reactions:
-        after = "never let it fall below 0.02" if r.aggregations is None else f"below 0.02 after {r.aggregations} mixes"
+        mixes = "1 mix" if r.aggregations == 1 else f"{r.aggregations} mixes"
+        after = "never let it fall below 0.02" if r.aggregations is None else f"below 0.02 after {mixes}"
         said.append(f"{r.edge} gave {r.hostile} a share of {r.share:.2f} before it turned hostile: {after}.")
     said += [
         f"{e.edge} was dark for {e.dark:.0f} s; clients waited until it was back, which is its p99."

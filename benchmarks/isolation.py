@@ -1,20 +1,18 @@
 """What learning costs those who ask: latency of predictions while an edge trains and aggregates, over that while not.
 
 One edge of a fleet of three gets a fixed open-loop load: predictions, and the outcome of every one of them. It
-aggregates with what it fetches from the other two, which have news each time: as often as edges do by default, and, in
-figures of their own, so often that its learner has no rest (and those of the other two, which in a real fleet have
-processors of their own, have little). Phases with and without learning take turns, in the order on-off, off-on, so that
-neither a busy machine nor a growing journal favours one.
+aggregates with what it fetches from the other two, which have news each time. The named figures are of edges as they
+are unless told otherwise. Others are of edges that learn and aggregate so often that the learner has no rest, with all
+cores shared as by default and with ``serve.cores = "apart"``. Phases with and without learning take turns, in the order
+on-off, off-on, so that neither a busy machine nor a growing journal favours one.
 
 Without learning means: the learning process is stopped (SIGSTOP), and everything else is as it was, the outcomes that
 are told and written included. An edge that nobody tells outcomes would have less to write, and its latency would be
 another server's. What was told meanwhile is there when learning goes on, so that its phases have twice the work.
 
-The named ratios are medians over the rounds, each round's of its own two phases: what else the machine does for a while
-then spoils a round or two and not the figure. A virtual machine whose host takes its processors away for 10 or 20 ms
-has a p99 that says nothing of the server, so there are more rounds while the host takes some (steal in /proc/stat),
-up to twice as many, and those of which it took least are the ones that count. Ratios of the percentiles of all
-requests, those of the other rounds included, are given beside them.
+A virtual machine whose host takes its processors away for 10 or 20 ms has a p99 that says nothing of the server. So
+there are more rounds while the host takes some (steal in /proc/stat), up to twice as many, and the requests of those
+of which it took least are the ones that count. Ratios of all rounds are given beside them.
 """
 
 import contextlib
@@ -35,11 +33,16 @@ import numpy as np
 from alphaedge.edge.config import load
 from alphaedge.edge.learning import schema, seeded
 from alphaedge.edge.parameters import Reader, Version
-from benchmarks.common import arguments, median_ratio, report
+from benchmarks.common import arguments, report
 from benchmarks.live import FEEDBACK, INFER, Edge, bodies, cpu_seconds, fleet, stolen_seconds
 from benchmarks.load import Found, Load, send
 
 BY_DEFAULT, RESTLESS = (50, 20), (10, 10)  # outcomes that make a step of learning, steps that make an aggregation
+SETTINGS = (
+    ("by_default", BY_DEFAULT, "shared"),
+    ("without_rest", RESTLESS, "shared"),
+    ("without_rest_apart", RESTLESS, "apart"),
+)
 RATE, EXAMPLES = 100.0, 4  # requests a second, and examples in each
 CONNECTIONS = 16
 EDGES = {"berlin": "DE", "boston": "US", "beijing": "CN"}
@@ -218,17 +221,19 @@ def told(rounds: Sequence[Round], count: int, title: str) -> dict[str, Any]:
     """Print what was seen in rounds, ``count`` of which count; the figures."""
     calm = sorted(rounds, key=stolen)[:count]
     on, off = zip(*rounds, strict=True)
+
+    def of(some: Sequence[Round], side: int, what: str, q: float) -> float:
+        return percentile([x for each in some for x in getattr(each[side], what)], q)
+
     figures: dict[str, Any] = {}
     rows = []
     for what, name, q in PERCENTILES:
         key = name if what == "predictions" else f"{what}_{name}"
-        learning, resting = (percentile([x for each in some for x in getattr(each, what)], q) for some in (on, off))
-        phases = [[percentile(getattr(each[side], what), q) for each in calm] for side in (0, 1)]
-        figures[f"{key}_ratio"] = ratio = median_ratio(phases[0], phases[1])
-        figures[f"{key}_ms_of_phases_on"], figures[f"{key}_ms_of_phases_off"] = phases
-        figures[f"{key}_ratio_of_all"] = learning / resting
-        medians = [f"{statistics.median(some):.2f}" for some in phases]
-        rows.append([f"{what}, {name}", *medians, f"{ratio:.2f}", f"{learning / resting:.2f}"])
+        learning, resting = (of(calm, side, what, q) for side in (0, 1))
+        figures[f"{key}_ms_on"], figures[f"{key}_ms_off"] = learning, resting
+        figures[f"{key}_ratio"] = ratio = learning / resting
+        figures[f"{key}_ratio_of_all"] = of_all = of(rounds, 0, what, q) / of(rounds, 1, what, q)
+        rows.append([f"{what}, {name}", f"{learning:.2f}", f"{resting:.2f}", f"{ratio:.2f}", f"{of_all:.2f}"])
     swapped = [x for each in on for x in each.swapped]
     figures |= {
         "failed": sum(each.failed for each in (*on, *off)),
@@ -252,7 +257,7 @@ def told(rounds: Sequence[Round], count: int, title: str) -> dict[str, Any]:
         f"{figures['failed']} failed; {count} of {len(rounds)} rounds count, of which the host took at most "
         f"{stolen(calm[-1]):.2%}"
     )
-    columns = ["medians of phases, ms", "learning", "not learning", "ratio", "ratio of all"]
+    columns = ["milliseconds", "learning", "not learning", "ratio", "ratio of all rounds"]
     report(text, columns, rows, figures, None)
     return figures
 
@@ -260,17 +265,21 @@ def told(rounds: Sequence[Round], count: int, title: str) -> dict[str, Any]:
 def main() -> None:
     """Measure, print, write."""
     args = arguments(__doc__ or "")
-    seconds, count = (2.0, 1) if args.quick else (4.0, 12)
+    seconds, count = (2.0, 1) if args.quick else (4.0, 16)
     found: dict[str, Any] = {}
-    for name, (batch, every) in (("by default", BY_DEFAULT), ("without rest", RESTLESS)):
+    swap_ms, swaps_seen = float("nan"), 0
+    for name, (batch, every), cores in SETTINGS:
         with contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="alphaedge-")))
-            edges = fleet(folder, EDGES, stack.enter_context, batch=batch, every=every)
+            serve = {"port": 0, "cores": cores}
+            edges = fleet(folder, EDGES, stack.enter_context, batch=batch, every=every, serve=serve)
             rounds = measured(edges, count, seconds)
-            swap_ms, swaps_seen = swaps(edges[0], 2 if args.quick else 30)
-        title = f"{name}, {RATE:g} requests/s of {EXAMPLES} examples, a step after {batch}, aggregation after {every}"
+            if name == "without_rest":
+                swap_ms, swaps_seen = swaps(edges[0], 2 if args.quick else 30)
+        load = f"{RATE:g} requests/s of {EXAMPLES} examples"
+        title = f"cores {cores}, {load}, a step after {batch}, aggregation after {every}"
         figures = told(rounds, count, title)
-        found |= figures if name == "by default" else {"without_rest": figures}
+        found |= figures if name == "by_default" else {name: figures}
     found |= {"swap_delay_ms": swap_ms, "swaps_seen": swaps_seen}
     rows = [[f"one of {swaps_seen} adds at most", f"{swap_ms:.2f}"]]
     report("swaps of parameters", ["to a prediction", "ms"], rows, found, args.json)

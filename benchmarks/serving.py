@@ -4,7 +4,8 @@ AlphaEdge does all of its usual work: it turns ids into keys, predicts with the 
 prediction in its journal, on disk, before it answers; its learner runs. MLServer only predicts. Its environment is its
 own, and it is given what serves it best: no metrics, compression or access log, and of inference in the server or in a
 worker, with or without its adaptive batching, whatever is fastest for each load. The servers take turns; the idle ones
-sleep. The named figure is that of 32 connections with one example a request: many users who ask for themselves.
+sleep. The named figure is that of 32 connections with one example a request: many users who ask for themselves. Another
+column is of an edge with ``serve.cores = "apart"``, whose server leaves one core to its learner, over the first one.
 """
 
 import contextlib
@@ -190,7 +191,9 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="alphaedge-")))
         edge = stack.enter_context(Edge(folder / "edge", batch=50, every=20))
-        edge.teach(5, seed=100)
+        apart = stack.enter_context(Edge(folder / "apart", batch=50, every=20, serve={"port": 0, "cores": "apart"}))
+        for each in (edge, apart):
+            each.teach(5, seed=100)
         export(edge, folder)
         rivals: dict[Options, str] = {}
         for options in OPTIONS:
@@ -200,11 +203,13 @@ def main() -> None:
         for connections, size in loads:
             tried = {o: rate(a, connections, size, seconds)[0] for o, a in rivals.items()}
             best = max(tried, key=lambda o: tried[o])
-            ours, theirs = [], []
+            ours, left, theirs = [], [], []
             for _ in range(rounds):
                 ours.append(rate(edge.address, connections, size, seconds))
+                left.append(rate(apart.address, connections, size, seconds))
                 theirs.append(rate(rivals[best], connections, size, seconds))
             ratio = median_ratio([a for a, _ in ours], [b for b, _ in theirs])
+            of_all = median_ratio([a for a, _ in left], [b for b, _ in ours])
             mine, other = (statistics.median(x for x, _ in some) for some in (ours, theirs))
             waits = [statistics.median(x for _, x in some) for some in (ours, theirs)]
             figures.setdefault("ratio_to_mlserver", ratio)
@@ -213,6 +218,7 @@ def main() -> None:
                     "connections": connections,
                     "examples": size,
                     "ratio": ratio,
+                    "apart_over_shared": of_all,
                     "alphaedge_predictions_per_second": mine,
                     "mlserver_predictions_per_second": other,
                     "alphaedge_median_ms": waits[0],
@@ -222,8 +228,8 @@ def main() -> None:
                 }
             )
             name = f"{connections} connections, {size} a request" + (" (named)" if not rows else "")
-            rows.append([name, f"{mine:,.0f}", f"{other:,.0f}", str(best), f"{ratio:.2f}"])
-    columns = ["load", "alphaedge", "mlserver", "mlserver's best", "ratio"]
+            rows.append([name, f"{mine:,.0f}", f"{other:,.0f}", str(best), f"{ratio:.2f}", f"{of_all:.2f}"])
+    columns = ["load", "alphaedge", "mlserver", "mlserver's best", "ratio", "with cores apart"]
     report("predictions per second", columns, rows, figures, args.json)
 
 

@@ -17,13 +17,6 @@ from alphaedge.edge.learning import Learning, learned_so_far
 from .processes import BATCH, EVERY, Edge, events, fleet_of, restored, send, teach, tell, wait_for
 
 
-@pytest.fixture
-def edge(tmp_path: Path) -> Iterator[Edge]:
-    made = Edge(tmp_path / "edge")
-    yield made
-    made.end()
-
-
 def test_an_edge_learns_from_feedback_what_to_predict(edge: Edge) -> None:
     edge.start()
     first, _ = edge.predict(["new", "new"], [2, 3], [[0.0, 0.0]] * 2)

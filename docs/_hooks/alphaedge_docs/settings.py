@@ -55,6 +55,7 @@ OF_AN_EDGE: Final[Mapping[str, str]] = {
     "serve.token": "a file with the token that callers must show",
     "serve.certificate": "a file: HTTPS for callers",
     "serve.key": "the file with the key of that certificate",
+    "serve.cores": "`apart` gives the learner the last core and the server the others: for a machine with one edge",
     "peers.host": "the address that the port for other edges listens at",
     "peers.port": "the port for other edges; 0 is any free one, which is printed",
     "peers.seeds": "`host:port` of some edges to begin with",

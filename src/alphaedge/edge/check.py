@@ -9,6 +9,7 @@ import torch
 from alphaedge.core.model import Model
 from alphaedge.edge.certs import Pair, check, load_certificate
 from alphaedge.edge.config import EdgeConfig
+from alphaedge.edge.cores import divided
 from alphaedge.edge.policy import Policy
 from alphaedge.edge.trust import check_loopback
 from alphaedge.errors import InvalidValue
@@ -46,6 +47,9 @@ def checked(config: EdgeConfig, folder: Path, now: dt.datetime, *, insecure: boo
     for field, name in (("serve.certificate", config.serve.certificate), ("serve.key", config.serve.key)):
         if name is not None:
             _read(folder, field, name)
+    cores = divided(config.serve.cores)
+    if cores is not None:
+        said.append(f"cores: {cores}")
     said.append(_certificates(config, folder, now, insecure=insecure))
     return said
 

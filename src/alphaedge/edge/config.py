@@ -13,6 +13,7 @@ from alphaedge.core.fields import Field
 from alphaedge.core.methods import METHODS, Method
 from alphaedge.core.model import IdTable, Model
 from alphaedge.core.online import Online
+from alphaedge.edge.cores import Wish
 from alphaedge.edge.policy import check_name
 from alphaedge.errors import InvalidValue, ModelError, check_choice, check_number
 from alphaedge.models.deepfm import deepfm
@@ -126,7 +127,7 @@ class MethodConfig(MethodSettings, frozen=True, kw_only=True, forbid_unknown_fie
 class ServeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The public API. token: a file whose content callers must show, if any. body: largest request, in bytes.
 
-    certificate, key: files, to serve over HTTPS.
+    certificate, key: files, to serve over HTTPS. cores: apart, if the learner is to have one to itself.
     """
 
     host: str = "127.0.0.1"
@@ -135,6 +136,7 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     body: int = 10_000_000
     certificate: str | None = None
     key: str | None = None
+    cores: Wish = "shared"
 
     def __post_init__(self) -> None:
         check_number("serve.port", self.port, low=0, high=65535, whole=True)

@@ -15,6 +15,7 @@ import torch
 
 from alphaedge.edge import log
 from alphaedge.edge.config import EdgeConfig, load
+from alphaedge.edge.cores import stay
 from alphaedge.edge.directory import Directory, Gossip
 from alphaedge.edge.gossip import Book
 from alphaedge.edge.learning import NAP, Learning
@@ -124,8 +125,11 @@ def _give_way() -> None:
 
 
 def main() -> None:
-    """CONFIG, the style of the log, whether edges need no certificates, and the process of the server."""
+    """CONFIG, the style of the log, whether edges need no certificates, the server's process, and cores, if any."""
     path, style, insecure, server = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "insecure", int(sys.argv[4])
+    cores = [int(word) for word in sys.argv[5:]]
+    if cores:
+        stay(cores)  # not where the server stays, which started this
     torch.set_num_threads(1)
     _end_with_the_server()
     _give_way()

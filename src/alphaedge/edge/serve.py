@@ -20,6 +20,7 @@ import uvicorn
 from alphaedge.edge import log
 from alphaedge.edge.clock import steady
 from alphaedge.edge.config import load
+from alphaedge.edge.cores import divided, stay
 from alphaedge.edge.guard import Guarded
 from alphaedge.edge.journal import Journal
 from alphaedge.edge.service import Service
@@ -34,6 +35,10 @@ def run(path: Path, *, style: log.Style, insecure: bool) -> None:
     torch.set_num_threads(1)
     config = load(path)
     log.setup(config.edge, "server", style)
+    cores = divided(config.serve.cores)
+    if cores is not None:
+        stay(cores.server)
+        log.say("cores", server=sorted(cores.server), learner=sorted(cores.learner))
     token = (path.parent / config.serve.token).read_bytes().strip() if config.serve.token else None
     service = Service(config, path.parent, journal_clock)
     server = Server(service, version("alphaedge"), token)
@@ -50,23 +55,26 @@ def run(path: Path, *, style: log.Style, insecure: bool) -> None:
         proxy_headers=False,
         interface="asgi3",
     )
+    command = Command(path, style, insecure, cores.learner if cores is not None else frozenset())
     with asyncio.Runner(loop_factory=settings.get_loop_factory()) as runner:  # uvloop, where there is one
-        runner.run(_serve(_Told(settings, server, config.edge), Command(path, style, insecure)))
+        runner.run(_serve(_Told(settings, server, config.edge), command))
 
 
 @final
 @dataclass(frozen=True)
 class Command:
-    """How the learner of an edge is started."""
+    """How the learner of an edge is started. cores: those that it stays on; none: any."""
 
     path: Path
     style: log.Style
     insecure: bool
+    cores: frozenset[int] = frozenset()
 
     def words(self) -> list[str]:
         """The command line."""
         trust = "insecure" if self.insecure else "secure"
-        return [sys.executable, "-m", "alphaedge.edge.learn", str(self.path), self.style, trust, str(os.getpid())]
+        words = [str(self.path), self.style, trust, str(os.getpid()), *map(str, sorted(self.cores))]
+        return [sys.executable, "-m", "alphaedge.edge.learn", *words]
 
 
 def journal_clock(journal: Journal) -> Callable[[], float]:

@@ -1,0 +1,83 @@
+"""Where an edge has a machine to itself, its learner has a core to itself."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alphaedge.edge.cores import apart, divided
+from alphaedge.errors import InvalidValue
+
+from .processes import BATCH, EVERY, Edge, events, send, tell, wait_for
+
+many = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+
+
+def threads(process: int) -> set[frozenset[int]]:
+    """The cores that each of its threads may run on."""
+    found = set()
+    for thread in Path(f"/proc/{process}/task").iterdir():
+        with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+            found.add(frozenset(os.sched_getaffinity(int(thread.name))))
+    return found
+
+
+@given(st.sets(st.integers(0, 1000), min_size=2))
+def test_every_core_is_the_servers_or_the_learners_and_that_has_one(available: set[int]) -> None:
+    cores = apart(available)
+    assert cores.server | cores.learner == available
+    assert not cores.server & cores.learner
+    assert len(cores.learner) == 1
+
+
+def test_one_core_cannot_be_divided_and_who_shares_may_use_all() -> None:
+    with pytest.raises(InvalidValue, match=r"serve\.cores.*apart.*shared"):
+        apart([3])
+    assert divided("shared") is None
+
+
+@many
+def test_server_and_learner_never_meet_on_a_core_not_even_after_a_restart(tmp_path: Path) -> None:
+    edge = Edge(tmp_path, serve={"port": 0, "cores": "apart"})
+    cores = apart(os.sched_getaffinity(0))
+    edge.start()
+    try:
+        assert edge.process is not None
+        tell(edge, send(edge, events(BATCH * EVERY)))  # all its threads are there once it has written and learned
+        assert threads(edge.process.pid) == {cores.server}
+        (first,) = edge.learners()
+        assert threads(first) == {cores.learner}
+        os.kill(first, signal.SIGKILL)
+        wait_for(lambda: edge.learners() not in ([], [first]), "another learner")
+        wait_for(lambda: threads(edge.learners()[0]) == {cores.learner}, "the learner to be on its core")
+        assert edge.stop() == 0
+    finally:
+        edge.end()
+
+
+@many
+def test_who_shares_may_use_all_cores(edge: Edge) -> None:
+    edge.start()
+    assert edge.process is not None
+    everything = {frozenset(os.sched_getaffinity(0))}
+    assert threads(edge.process.pid) == everything
+    assert threads(edge.learners()[0]) == everything
+
+
+def test_check_says_who_runs_where_or_why_that_is_impossible(tmp_path: Path) -> None:
+    edge = Edge(tmp_path, serve={"port": 0, "cores": "apart"})
+    command = [sys.executable, "-m", "alphaedge", "edge", "check", "--config", str(edge.path)]
+    one = min(os.sched_getaffinity(0))
+    alone = subprocess.run(command, capture_output=True, text=True, preexec_fn=lambda: os.sched_setaffinity(0, {one}))
+    assert alone.returncode == 2, alone.stdout + alone.stderr
+    assert "serve.cores" in alone.stderr
+    if len(os.sched_getaffinity(0)) > 1:
+        found = subprocess.run(command, capture_output=True, text=True)
+        assert found.returncode == 0, found.stdout + found.stderr
+        assert f"cores: {apart(os.sched_getaffinity(0))}" in found.stdout

@@ -203,13 +203,13 @@ def main() -> None:
         for connections, size in loads:
             tried = {o: rate(a, connections, size, seconds)[0] for o, a in rivals.items()}
             best = max(tried, key=lambda o: tried[o])
-            ours, left, theirs = [], [], []
+            ours, ours_apart, theirs = [], [], []
             for _ in range(rounds):
                 ours.append(rate(edge.address, connections, size, seconds))
-                left.append(rate(apart.address, connections, size, seconds))
+                ours_apart.append(rate(apart.address, connections, size, seconds))
                 theirs.append(rate(rivals[best], connections, size, seconds))
             ratio = median_ratio([a for a, _ in ours], [b for b, _ in theirs])
-            of_all = median_ratio([a for a, _ in left], [b for b, _ in ours])
+            kept = median_ratio([a for a, _ in ours_apart], [b for b, _ in ours])
             mine, other = (statistics.median(x for x, _ in some) for some in (ours, theirs))
             waits = [statistics.median(x for _, x in some) for some in (ours, theirs)]
             figures.setdefault("ratio_to_mlserver", ratio)
@@ -218,7 +218,7 @@ def main() -> None:
                     "connections": connections,
                     "examples": size,
                     "ratio": ratio,
-                    "apart_over_shared": of_all,
+                    "apart_over_shared": kept,
                     "alphaedge_predictions_per_second": mine,
                     "mlserver_predictions_per_second": other,
                     "alphaedge_median_ms": waits[0],
@@ -228,7 +228,7 @@ def main() -> None:
                 }
             )
             name = f"{connections} connections, {size} a request" + (" (named)" if not rows else "")
-            rows.append([name, f"{mine:,.0f}", f"{other:,.0f}", str(best), f"{ratio:.2f}", f"{of_all:.2f}"])
+            rows.append([name, f"{mine:,.0f}", f"{other:,.0f}", str(best), f"{ratio:.2f}", f"{kept:.2f}"])
     columns = ["load", "alphaedge", "mlserver", "mlserver's best", "ratio", "with cores apart"]
     report("predictions per second", columns, rows, figures, args.json)
 

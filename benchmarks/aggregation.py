@@ -9,8 +9,8 @@ from alphaedge.core.gradients import Stacked
 from alphaedge.core.model import Model
 from alphaedge.core.online import Online
 from alphaedge.data.stream import Dataset
-from alphaedge.simulation.published import Published
-from alphaedge.simulation.stretch import Stretch, run_stretch
+from alphaedge.simulation.publications import Published
+from alphaedge.simulation.training_span import Stretch, run_stretch
 from benchmarks.common import arguments, deepfm_shape, in_turn, median_ratio, mlp_shape, prepare, report
 
 STEPS, PEERS = 20, 5

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from alphaedge.core.fields import Field
-from alphaedge.core.fleet import Fleet
 from alphaedge.core.model import Model
+from alphaedge.core.state import Fleet
 from alphaedge.data.stream import Dataset, Stream
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp

@@ -15,7 +15,7 @@ from alphaedge.core.model import Model
 from alphaedge.core.online import Online
 from alphaedge.core.optimizer import Adam
 from alphaedge.data.stream import Dataset
-from alphaedge.simulation.stretch import Stretch, run_stretch
+from alphaedge.simulation.training_span import Stretch, run_stretch
 from benchmarks.common import BATCH, arguments, deepfm_shape, in_turn, median_ratio, mlp_shape, prepare, report
 
 STEPS = 20

@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 
 from alphaedge.edge.config import load
-from alphaedge.edge.learning import schema, seeded
-from alphaedge.edge.parameters import Reader, Version
+from alphaedge.edge.learning.loop import schema, seeded
+from alphaedge.edge.store.parameters import Reader, Version
 from benchmarks.common import arguments, report
 from benchmarks.live import FEEDBACK, INFER, Edge, bodies, cpu_seconds, fleet, stolen_seconds
 from benchmarks.load import Found, Load, send

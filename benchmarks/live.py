@@ -15,10 +15,10 @@ from typing import Any, Self, final
 
 import tomli_w
 
-from alphaedge.edge.authority import Folder
 from alphaedge.edge.config import load
-from alphaedge.edge.learning import learned_so_far, schema, seeded
-from alphaedge.edge.parameters import Reader
+from alphaedge.edge.learning.loop import learned_so_far, schema, seeded
+from alphaedge.edge.store.parameters import Reader
+from alphaedge.edge.trust.authority import Folder
 
 NAME = "shop"
 INFER, FEEDBACK = f"/v2/models/{NAME}/infer", f"/v2/models/{NAME}/feedback"

@@ -12,15 +12,15 @@ import time
 
 import torch
 
-from alphaedge.core.fleet import Fleet
 from alphaedge.core.gradients import Stacked
 from alphaedge.core.methods import AlphaEdge
 from alphaedge.core.online import Online
+from alphaedge.core.state import Fleet
 from alphaedge.metrics import one_minus_smape
 from alphaedge.simulation.batches import Batches, Inputs, Labels
 from alphaedge.simulation.conditions import Conditions
 from alphaedge.simulation.engine import Engine
-from alphaedge.simulation.record import Record
+from alphaedge.simulation.run_log import Record
 from alphaedge.simulation.timeline import Timeline
 from alphaedge.simulation.world import World
 from benchmarks.common import BATCH, arguments, mlp_shape, report

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple, final
 import torch
 
 from alphaedge.edge.config import load as load_config
-from alphaedge.edge.learning import schema, seeded
-from alphaedge.edge.numbering import key_of
-from alphaedge.edge.parameters import Reader
+from alphaedge.edge.inputs.numbering import key_of
+from alphaedge.edge.learning.loop import schema, seeded
+from alphaedge.edge.store.parameters import Reader
 from benchmarks.common import arguments, median_ratio, report
 from benchmarks.live import INFER, MODEL, NAME, SECRET, Edge, bodies, post, ready, wait_for
 from benchmarks.load import Load, send

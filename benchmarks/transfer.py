@@ -18,12 +18,12 @@ from alphaedge.core.model import Model
 from alphaedge.data import movielens
 from alphaedge.data.stream import Dataset
 from alphaedge.data.synthetic import Store, synthetic
-from alphaedge.edge.adoption import blend
-from alphaedge.edge.exchange import Held
-from alphaedge.edge.learner import Examples, Learner
-from alphaedge.edge.lookup import NOBODY, named
-from alphaedge.edge.numbering import key_of
-from alphaedge.edge.pulls import Pulls
+from alphaedge.edge.inputs.lookup import NOBODY, named
+from alphaedge.edge.inputs.numbering import key_of
+from alphaedge.edge.learning.cold_start import blend
+from alphaedge.edge.learning.exchange import Held
+from alphaedge.edge.learning.learner import Examples, Learner
+from alphaedge.edge.peers.pulls import Pulls
 from alphaedge.simulation.config import Settings
 from benchmarks.common import arguments, report
 

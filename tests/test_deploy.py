@@ -22,8 +22,8 @@ from typer.testing import CliRunner
 
 from alphaedge.cli import app
 from alphaedge.edge.config import PeersConfig, ServeConfig, load
-from alphaedge.edge.metrics import ENDPOINTS, OUTCOMES, Metrics
-from alphaedge.edge.status import PeerStatus, Status, write
+from alphaedge.edge.serving.metrics import ENDPOINTS, OUTCOMES, Metrics
+from alphaedge.edge.store.status import PeerStatus, Status, write
 
 from .edge import processes
 from .edge.nats_server import free_port

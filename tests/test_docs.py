@@ -30,17 +30,24 @@ import alphaedge
 from alphaedge import AlphaEdge, Greedy, Learned, Store
 from alphaedge.cli import app, certs
 from alphaedge.core import aggregation
-from alphaedge.edge import checkpoint, directory, gossip, nats_directory, numbering, records, serve, wire
+from alphaedge.edge import server_process as serve
 from alphaedge.edge.config import EdgeConfig, load
-from alphaedge.edge.directory import Gossip
-from alphaedge.edge.metrics import Metrics
-from alphaedge.edge.network import Network
-from alphaedge.edge.openapi import describe
-from alphaedge.edge.peer_server import STATUS
-from alphaedge.edge.serve import journal_clock
-from alphaedge.edge.service import Service
-from alphaedge.edge.serving import Server
-from alphaedge.edge.status import PeerStatus, Status, write
+from alphaedge.edge.directory.gossip import Gossip
+from alphaedge.edge.directory.gossip import book as gossip
+from alphaedge.edge.directory.gossip import gossip as directory
+from alphaedge.edge.directory.gossip import nats as nats_directory
+from alphaedge.edge.inputs import numbering
+from alphaedge.edge.learning.loop import checkpoints as checkpoint
+from alphaedge.edge.peers import wire
+from alphaedge.edge.peers.driver import Network
+from alphaedge.edge.server_process import journal_clock
+from alphaedge.edge.serving.http import Server
+from alphaedge.edge.serving.metrics import Metrics
+from alphaedge.edge.serving.openapi import describe
+from alphaedge.edge.serving.service import Service
+from alphaedge.edge.store.status import PeerStatus, Status, write
+from alphaedge.edge.transport.server import STATUS
+from alphaedge.edge.trust.credentials import announcements as records
 from alphaedge.simulation.config import Settings
 
 from .test_live_docs import DOCS, ROOT, Block, blocks, pages

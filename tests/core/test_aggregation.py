@@ -29,9 +29,9 @@ from alphaedge.core.aggregation import (
     weight_gradient,
 )
 from alphaedge.core.batch import Batch
-from alphaedge.core.fleet import Fleet
 from alphaedge.core.gradients import OneAtATime, Stacked
 from alphaedge.core.model import Model
+from alphaedge.core.state import Fleet
 from alphaedge.errors import InvalidValue
 
 from .zoo import ZOO, Case, batch_of, numbers

@@ -9,11 +9,11 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
 from alphaedge.core.batch import Batch
-from alphaedge.core.fleet import Fleet
 from alphaedge.core.gradients import OneAtATime, Stacked
 from alphaedge.core.model import Model
 from alphaedge.core.online import Online, learn, predict
 from alphaedge.core.optimizer import SGD, Adagrad, Adam, Optimizer
+from alphaedge.core.state import Fleet
 from alphaedge.errors import InvalidValue
 
 from .zoo import ZOO, Case, batch_of, numbers

@@ -12,8 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from alphaedge.dashboard.app import routes
-from alphaedge.dashboard.frames import Fleet, Frame
-from alphaedge.dashboard.history import BUDGET, History
+from alphaedge.monitoring.frames import Fleet, Frame
+from alphaedge.monitoring.history import BUDGET, History
 
 from .synthetic import State
 

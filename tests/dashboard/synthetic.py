@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from alphaedge.dashboard.frames import Link, Seen, Vitals
+from alphaedge.monitoring.frames import Link, Seen, Vitals
 
 START: Final = 1_750_000_000.0
 EVERY: Final = 4  # batches between two aggregations

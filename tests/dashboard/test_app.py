@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect
 
 from alphaedge.dashboard.app import STATIC, routes
-from alphaedge.dashboard.frames import Fleet, Frame
+from alphaedge.monitoring.frames import Fleet, Frame
 
 from ..edge.processes import wait_for
 from .serving import Served

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from alphaedge.dashboard.frames import Link, Seen, Vitals
-from alphaedge.dashboard.history import History
+from alphaedge.monitoring.frames import Link, Seen, Vitals
+from alphaedge.monitoring.history import History
 
 from .browser import DRAWN, colours_in, known, until
 from .serving import Served

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from alphaedge.dashboard.frames import Link, Seen, Vitals
-from alphaedge.dashboard.health import conditions
+from alphaedge.monitoring.frames import Link, Seen, Vitals
+from alphaedge.monitoring.health import conditions
 
 from .serving import Served
 from .synthetic import START

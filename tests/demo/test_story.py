@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from alphaedge.dashboard.frames import Frame, Link, Seen, Vitals
 from alphaedge.data.synthetic import Store, synthetic
 from alphaedge.demo.fleet import cities
 from alphaedge.demo.numbers import dark, learned_alone, reactions
 from alphaedge.demo.story import Scene, story, taught
 from alphaedge.demo.world import BATCH, store, world
 from alphaedge.errors import InvalidValue
+from alphaedge.monitoring.frames import Frame, Link, Seen, Vitals
 
 NAMES = list(cities(6))
 

@@ -14,16 +14,16 @@ import msgspec
 import nats.errors
 from nats.aio.client import Client
 
-from alphaedge.edge.authority import Folder
 from alphaedge.edge.config import NatsConfig
-from alphaedge.edge.directory import Directory, Gossip
-from alphaedge.edge.gossip import Book, Digest, News
-from alphaedge.edge.nats_config import INBOX, key
-from alphaedge.edge.nats_directory import NatsDirectory, cancelled
-from alphaedge.edge.peer_client import PeerClient
-from alphaedge.edge.peer_server import PeerServer
-from alphaedge.edge.records import About, Record
-from alphaedge.edge.trust import Certified
+from alphaedge.edge.directory.book import Book, Digest, News
+from alphaedge.edge.directory.gossip import Directory, Gossip
+from alphaedge.edge.directory.nats import NatsDirectory, cancelled
+from alphaedge.edge.directory.nats_config import INBOX, key
+from alphaedge.edge.transport.client import PeerClient
+from alphaedge.edge.transport.server import PeerServer
+from alphaedge.edge.trust.announcements import About, Record
+from alphaedge.edge.trust.authority import Folder
+from alphaedge.edge.trust.credentials import Certified
 
 from .nats_server import SERVER, NatsServer
 

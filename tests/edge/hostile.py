@@ -21,13 +21,13 @@ import torch
 from aiohttp import web
 from safetensors.torch import load, save
 
-from alphaedge.edge.authority import Folder
-from alphaedge.edge.directory import Gossip
-from alphaedge.edge.gossip import Book
-from alphaedge.edge.peer_client import PeerClient, PeerError
-from alphaedge.edge.records import About
-from alphaedge.edge.status import PeerStatus, Status, read
-from alphaedge.edge.trust import Certified
+from alphaedge.edge.directory.book import Book
+from alphaedge.edge.directory.gossip import Gossip
+from alphaedge.edge.store.status import PeerStatus, Status, read
+from alphaedge.edge.transport.client import PeerClient, PeerError
+from alphaedge.edge.trust.announcements import About
+from alphaedge.edge.trust.authority import Folder
+from alphaedge.edge.trust.credentials import Certified
 
 from .processes import Edge
 

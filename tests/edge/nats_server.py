@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from alphaedge.edge.certs import identity, load_certificate
-from alphaedge.edge.nats_config import server_config
+from alphaedge.edge.directory.nats_config import server_config
+from alphaedge.edge.trust.certificates import identity, load_certificate
 
 from .processes import wait_for
 

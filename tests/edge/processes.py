@@ -16,10 +16,10 @@ from typing import Any
 
 import tomli_w
 
-from alphaedge.edge.authority import Folder
 from alphaedge.edge.config import load
-from alphaedge.edge.learner import Learner
-from alphaedge.edge.learning import Learning, learned_so_far
+from alphaedge.edge.learning.learner import Learner
+from alphaedge.edge.learning.loop import Learning, learned_so_far
+from alphaedge.edge.trust.authority import Folder
 
 BATCH, EVERY = 10, 4
 CONFIG: dict[str, Any] = {

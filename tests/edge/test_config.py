@@ -14,8 +14,8 @@ from typer.testing import CliRunner, Result
 
 from alphaedge import InvalidValue, Model, toml
 from alphaedge.cli import app
-from alphaedge.edge.authority import Folder
 from alphaedge.edge.config import EdgeConfig, load
+from alphaedge.edge.trust.authority import Folder
 
 FIELDS = [{"name": "user", "kind": "id", "size": 100}, {"name": "x", "kind": "number", "size": 2}]
 BASE: dict[str, Any] = {"edge": "berlin", "region": "DE", "model": {"builtin": "deepfm", "fields": FIELDS}}

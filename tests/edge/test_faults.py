@@ -14,9 +14,9 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from alphaedge.edge.authority import Folder
-from alphaedge.edge.records import About
-from alphaedge.edge.trust import NAME
+from alphaedge.edge.trust.announcements import About
+from alphaedge.edge.trust.authority import Folder
+from alphaedge.edge.trust.credentials import NAME
 
 from . import hostile
 from .hostile import Lines, Mallory, Pull, bystander, forged, lie, news, peak_memory, peer, status, today

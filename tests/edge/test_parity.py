@@ -9,9 +9,9 @@ import torch
 
 from alphaedge import MethodSettings
 from alphaedge.edge.config import load
-from alphaedge.edge.learning import schema, seeded
-from alphaedge.edge.parameters import Reader
-from alphaedge.edge.status import read
+from alphaedge.edge.learning.loop import schema, seeded
+from alphaedge.edge.store.parameters import Reader
+from alphaedge.edge.store.status import read
 from alphaedge.metrics import auc
 
 from ..simulation.fleets import predictions, seen

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from alphaedge.core.batch import Batch, compact
 from alphaedge.core.fields import Field
-from alphaedge.core.fleet import Fleet
 from alphaedge.core.gradients import OneAtATime, Stacked, choose
 from alphaedge.core.online import Online, learn, predict
 from alphaedge.core.optimizer import Adam
+from alphaedge.core.state import Fleet
 from alphaedge.models.deepfm import DeepFM, deepfm
 
 FIELDS = (

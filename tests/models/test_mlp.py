@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 from alphaedge.core.batch import Batch
 from alphaedge.core.fields import Field
-from alphaedge.core.fleet import Fleet
 from alphaedge.core.gradients import OneAtATime, Stacked, choose
 from alphaedge.core.online import Online, learn, predict
 from alphaedge.core.optimizer import Adam
+from alphaedge.core.state import Fleet
 from alphaedge.errors import InvalidValue
 from alphaedge.models.mlp import MLP, layers, mlp
 

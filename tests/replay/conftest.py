@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from alphaedge import Dataset, Store, synthetic
 from alphaedge.cli import app
-from alphaedge.edge.status import read
-from alphaedge.replay.client import EdgeClient
+from alphaedge.edge.store.status import read
+from alphaedge.inference.client import EdgeClient
 from tests.edge.processes import Edge
 
 BATCH, TOKEN = 20, "s3cret"

@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 from alphaedge.cli import app
 from alphaedge.cli.dataset import loaded
 from alphaedge.cli.replay import UNITS
-from alphaedge.replay.client import EdgeClient, EdgeError, Predicted
+from alphaedge.inference.client import EdgeClient, EdgeError, Predicted
 from alphaedge.simulation.batches import Inputs, Labels
 from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.config import build

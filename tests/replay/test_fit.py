@@ -7,11 +7,11 @@ import torch
 
 from alphaedge import Dataset, Field, InvalidValue, Store, Stream, synthetic
 from alphaedge.edge.config import EdgeConfig, ModelConfig
-from alphaedge.edge.openapi import metadata
-from alphaedge.replay.client import ModelInfo, TensorInfo
+from alphaedge.edge.serving.openapi import metadata
+from alphaedge.inference.client import ModelInfo, TensorInfo
+from alphaedge.replay.assignment import assign
 from alphaedge.replay.fit import Misfit, check_fit, differences
-from alphaedge.replay.mapping import assign
-from alphaedge.replay.section import model_section
+from alphaedge.replay.model_section import model_section
 from alphaedge.toml import build
 
 FIELDS = (Field("user", "id", 10), Field("kind", "category", 3), Field("tags", "set", 4), Field("x", "number", 2))

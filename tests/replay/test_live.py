@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from alphaedge import Dataset
-from alphaedge.replay.client import EdgeClient, Predicted, Told
+from alphaedge.inference.client import EdgeClient, Predicted, Told
 from alphaedge.replay.outcome import Outcome
 from alphaedge.replay.pace import Delay, Options
 from alphaedge.replay.plan import speed_for

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from alphaedge import Stream
-from alphaedge.replay.client import EdgeError, Predicted, Told
+from alphaedge.inference.client import EdgeError, Predicted, Told
 
 T = TypeVar("T")
 URL = "http://edge"

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from alphaedge import AlphaEdge, Dataset, Learned, Model, NoPS, Results, simulate
-from alphaedge.core.fleet import Fleet
+from alphaedge.core.state import Fleet
 from alphaedge.simulation import engine
-from alphaedge.simulation.stretch import Stretch
+from alphaedge.simulation.training_span import Stretch
 
 from .fleets import linear, measured, predictions, seen, with_labels
 

@@ -31,12 +31,13 @@ from alphaedge import (
     UniWeight,
     simulate,
 )
-from alphaedge.core.fleet import Fleet
-from alphaedge.simulation import engine, meeting
+from alphaedge.core.state import Fleet
+from alphaedge.simulation import engine
+from alphaedge.simulation import rounds as meeting
 from alphaedge.simulation.engine import Engine
-from alphaedge.simulation.published import Published
-from alphaedge.simulation.stretch import Stretch
+from alphaedge.simulation.publications import Published
 from alphaedge.simulation.task import make_model
+from alphaedge.simulation.training_span import Stretch
 from alphaedge.simulation.world import World
 
 from .fleets import Seen, linear, measured, normalised, predictions, seen, shop, shop_data, shop_model, shortened

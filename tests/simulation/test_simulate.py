@@ -27,8 +27,8 @@ from alphaedge import (
     UniWeight,
     simulate,
 )
-from alphaedge.simulation.record import Progress
 from alphaedge.simulation.results import Outcome
+from alphaedge.simulation.run_log import Progress
 
 from .fleets import Factors, factors, linear, measured, shop, shop_data, shop_model
 

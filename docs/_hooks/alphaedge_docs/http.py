@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from alphaedge import __version__
 from alphaedge.edge.config import EdgeConfig, load
-from alphaedge.edge.openapi import VERSIONS, describe
+from alphaedge.edge.serving.openapi import VERSIONS, describe
 from alphaedge_docs import docstrings
 from alphaedge_docs.markdown import fence, sentence, table
 

@@ -3,8 +3,8 @@
 import tempfile
 from pathlib import Path
 
-from alphaedge.edge.metrics import Metrics
-from alphaedge.edge.status import PeerStatus, Status, write
+from alphaedge.edge.serving.metrics import Metrics
+from alphaedge.edge.store.status import PeerStatus, Status, write
 from alphaedge_docs.markdown import anchored, sentence, table
 
 PARTS = ("le", "quantile")  # labels that belong to how Prometheus writes a histogram down

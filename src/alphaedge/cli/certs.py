@@ -107,7 +107,7 @@ def nats(
 ) -> None:
     """Print the configuration of a NATS server: each edge may write its own record and read all."""
     with _authority(folder) as (authority, now):
-        from alphaedge.edge.nats_config import server_config
+        from alphaedge.edge.directory.nats_config import server_config
 
         found = authority.show(now)
         known = [one for edge, one in found.items() if edge != server and not isinstance(one, AlphaEdgeError)]
@@ -146,6 +146,6 @@ def needs_serve() -> Iterator[None]:
 @contextmanager
 def _authority(folder: Path) -> Iterator[tuple[Any, dt.datetime]]:
     with needs_serve():
-        from alphaedge.edge.authority import Folder
+        from alphaedge.edge.trust.authority import Folder
 
         yield Folder(folder), dt.datetime.now(dt.UTC)

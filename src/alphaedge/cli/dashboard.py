@@ -25,7 +25,7 @@ def dashboard(
     """Show a fleet in the browser: who learns from whom, how well and how fresh. Ctrl-C ends it."""
     with needs_serve():
         from alphaedge.dashboard.relay import relay
-        from alphaedge.dashboard.remote import Remote
+        from alphaedge.monitoring.client import Remote
 
         def ready(url: str) -> None:
             typer.echo(f"the fleet seen by {edge}: {url}")

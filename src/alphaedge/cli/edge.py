@@ -48,7 +48,7 @@ def init(
     """Write a configuration file with the keys that most edges need, each explained. Refuses to replace one."""
     text = resources.files("alphaedge.edge").joinpath("example.toml").read_text(encoding="utf-8")
     with needs_serve():
-        from alphaedge.edge.policy import check_name
+        from alphaedge.edge.trust.policy import check_name
 
         check_name("edge", edge)
         check_name("region", region)
@@ -89,7 +89,7 @@ def serve(
     with needs_serve():
         from alphaedge.edge.check import checked
         from alphaedge.edge.config import load
-        from alphaedge.edge.serve import run
+        from alphaedge.edge.server_process import run
 
         checked(load(config), config.parent, dt.datetime.now(dt.UTC), insecure=insecure)
         style = log.value if log is not None else "text" if sys.stderr.isatty() else "json"

@@ -19,15 +19,15 @@ from alphaedge.cli.certs import needs_serve
 from alphaedge.cli.dataset import TABLE, option
 from alphaedge.data.stream import Dataset, Stream
 from alphaedge.errors import InvalidValue
-from alphaedge.replay.mapping import assign
+from alphaedge.replay.assignment import assign
+from alphaedge.replay.model_section import model_section
 from alphaedge.replay.pace import Delay, Options, duration, speed
-from alphaedge.replay.section import model_section
 from alphaedge.simulation import config
 from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.results import writable
 
 if TYPE_CHECKING:  # these need what the extra "serve" installs
-    from alphaedge.replay.client import EdgeClient
+    from alphaedge.inference.client import EdgeClient
     from alphaedge.replay.outcome import Outcome
 
 EXAMPLES = """[bold]Examples[/]
@@ -156,7 +156,7 @@ def replay(
             if json.is_dir():
                 raise InvalidValue("json", str(json), "a file, or - to print")
         token = token_file.read_bytes().decode(errors="replace").strip() if token_file is not None else None
-        from alphaedge.replay.client import EdgeClient
+        from alphaedge.inference.client import EdgeClient
 
         clients = {n: EdgeClient(url, model=model, token=token, authority=authority) for n, url in where.items()}
         with asyncio.Runner(loop_factory=_loop if len(clients) * connections < SOCKETS else None) as runner:

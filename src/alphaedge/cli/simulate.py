@@ -21,8 +21,8 @@ from alphaedge.errors import AlphaEdgeError, InvalidValue
 from alphaedge.report.numbers import human
 from alphaedge.simulation import config
 from alphaedge.simulation.catalog import CATALOG
-from alphaedge.simulation.record import Progress as Report
 from alphaedge.simulation.results import Results, writable
+from alphaedge.simulation.run_log import Progress as Report
 from alphaedge.simulation.simulate import simulate as run
 
 EXAMPLES = """[bold]Examples[/]

@@ -15,7 +15,7 @@ from alphaedge.errors import AlphaEdgeError
 from alphaedge.report.numbers import human
 
 if TYPE_CHECKING:
-    from alphaedge.dashboard.health import Condition
+    from alphaedge.monitoring.health import Condition
 
 EXAMPLES = """[bold]Examples[/]
 
@@ -43,9 +43,9 @@ def status(
 ) -> None:
     """Print a table of the fleet, as one of its edges sees it. The exit code says how it is."""
     with needs_serve():
-        from alphaedge.dashboard.frames import latest
-        from alphaedge.dashboard.health import conditions, well
-        from alphaedge.dashboard.remote import Remote
+        from alphaedge.monitoring.client import Remote
+        from alphaedge.monitoring.frames import latest
+        from alphaedge.monitoring.health import conditions, well
 
         fleet = Remote(edge, read_token(token_file), authority).fleet()
         found = conditions(latest(fleet.frames))

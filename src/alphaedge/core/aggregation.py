@@ -21,9 +21,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from alphaedge.core.batch import Batch
-from alphaedge.core.fleet import Fleet, Rows
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.optimizer import Adam
+from alphaedge.core.state import Fleet, Rows
 from alphaedge.errors import check_number
 
 # Below this sum the weights say nothing: the own model stays.

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from alphaedge.core.batch import Batch
-from alphaedge.core.fleet import Fleet
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.optimizer import Adam, Optimizer
+from alphaedge.core.state import Fleet
 from alphaedge.errors import check_number
 
 

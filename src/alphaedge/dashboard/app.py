@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import Send
 
-from alphaedge.dashboard.frames import Fleet, Frame
+from alphaedge.monitoring.frames import Fleet, Frame
 
 STATIC: Final = Path(__file__).parent / "static"
 PAGE: Final = "index.html"

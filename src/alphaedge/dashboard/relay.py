@@ -16,9 +16,9 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from alphaedge.dashboard.app import routes
-from alphaedge.dashboard.frames import Fleet, Frame
-from alphaedge.dashboard.remote import Remote, Unreachable
 from alphaedge.errors import InvalidValue
+from alphaedge.monitoring.client import Remote, Unreachable
+from alphaedge.monitoring.frames import Fleet, Frame
 
 HOST: Final = "127.0.0.1"  # nobody else's business
 

@@ -15,7 +15,7 @@ from typing import Any, Final, final
 
 import tomli_w
 
-from alphaedge.edge.authority import Folder
+from alphaedge.edge.trust.authority import Folder
 from alphaedge.errors import AlphaEdgeError
 
 HOST: Final = "127.0.0.1"

@@ -7,11 +7,11 @@ from typing import Any, Final, final
 import msgspec
 
 from alphaedge.core.model import Model
-from alphaedge.dashboard.frames import FADED, Frame, latest
 from alphaedge.data.stream import Dataset, Stream
 from alphaedge.demo.run import Played
 from alphaedge.demo.story import Scene
 from alphaedge.edge.config import ModelConfig
+from alphaedge.monitoring.frames import FADED, Frame, latest
 from alphaedge.simulation.simulate import simulate
 
 ALONE: Final = "noagg"

@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from alphaedge.dashboard.frames import Frame
 from alphaedge.demo.run import Played
 from alphaedge.demo.story import Scene
+from alphaedge.monitoring.frames import Frame
 
 COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # Okabe and Ito's
 SMOOTH: Final = 15  # batches whose scores make a point

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, final
 
-from alphaedge.dashboard.frames import Frame
 from alphaedge.data.stream import Dataset, Stream
 from alphaedge.demo.fleet import DemoFleet, FleetError
 from alphaedge.demo.story import Scene, taught
 from alphaedge.demo.watch import Watcher
-from alphaedge.replay.client import EdgeClient
+from alphaedge.inference.client import EdgeClient
+from alphaedge.monitoring.frames import Frame
 from alphaedge.replay.outcome import Outcome
 from alphaedge.replay.pace import Options
 from alphaedge.replay.plan import speed_for

@@ -9,8 +9,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from alphaedge.dashboard.frames import FADED, Event, Seen
 from alphaedge.demo.run import Shot
+from alphaedge.monitoring.frames import FADED, Event, Seen
 from alphaedge.report.numbers import human
 
 LINES: Final = 9  # of what happened

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, final
 
-from alphaedge.dashboard.frames import Event, Frame, Seen
-from alphaedge.dashboard.remote import Remote, Unreachable
 from alphaedge.demo.fleet import DemoFleet
+from alphaedge.monitoring.client import Remote, Unreachable
+from alphaedge.monitoring.frames import Event, Frame, Seen
 
 PAUSE: Final = 0.3  # seconds before another edge is asked
 

@@ -8,7 +8,7 @@ from typing import Any, Final, final
 from alphaedge.data.stream import Dataset, Stream
 from alphaedge.data.synthetic import Store, synthetic
 from alphaedge.errors import InvalidValue
-from alphaedge.replay.section import model_section
+from alphaedge.replay.model_section import model_section
 
 BATCH, EVERY, PEERS = 20, 5, 2  # so small that every edge mixes dozens of times in two minutes, and has to choose
 RATE: Final = 0.005

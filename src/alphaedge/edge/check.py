@@ -7,11 +7,11 @@ from urllib.parse import urlsplit
 import torch
 
 from alphaedge.core.model import Model
-from alphaedge.edge.certs import Pair, check, load_certificate
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.cores import divided
-from alphaedge.edge.policy import Policy
-from alphaedge.edge.trust import check_loopback
+from alphaedge.edge.trust.certificates import Pair, check, load_certificate
+from alphaedge.edge.trust.credentials import check_loopback
+from alphaedge.edge.trust.policy import Policy
 from alphaedge.errors import InvalidValue
 
 SMALLEST_SECRET = 16  # bytes

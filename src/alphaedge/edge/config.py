@@ -14,7 +14,7 @@ from alphaedge.core.methods import METHODS, Method
 from alphaedge.core.model import IdTable, Model
 from alphaedge.core.online import Online
 from alphaedge.edge.cores import Wish
-from alphaedge.edge.policy import check_name
+from alphaedge.edge.trust.policy import check_name
 from alphaedge.errors import InvalidValue, ModelError, check_choice, check_number
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from alphaedge.edge.check import checked
 from alphaedge.edge.config import load
-from alphaedge.edge.features import Array
-from alphaedge.edge.parameters import ParametersError
-from alphaedge.edge.serve import Command, journal_clock, keep_learning
-from alphaedge.edge.service import Service
-from alphaedge.edge.status import Status, read
+from alphaedge.edge.inputs.features import Array
+from alphaedge.edge.server_process import Command, journal_clock, keep_learning
+from alphaedge.edge.serving.service import Service
+from alphaedge.edge.store.parameters import ParametersError
+from alphaedge.edge.store.status import Status, read
 from alphaedge.errors import AlphaEdgeError, InvalidValue
 
 LOOK: Final = 0.02  # seconds between two looks whether the learner has handed something over

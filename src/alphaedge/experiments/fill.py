@@ -10,8 +10,8 @@ from alphaedge.data.stream import Dataset
 from alphaedge.experiments.baselines import pooled, shared_out, simple
 from alphaedge.experiments.cell import Cell, Found, Shelf
 from alphaedge.simulation.processes import run_tasks
-from alphaedge.simulation.record import Progress
 from alphaedge.simulation.results import Outcome
+from alphaedge.simulation.run_log import Progress
 from alphaedge.simulation.simulate import STACKED_EDGES
 from alphaedge.simulation.task import Bench, Task
 

@@ -6,7 +6,7 @@ from typing import Final
 from alphaedge.core.fields import Field
 from alphaedge.data.stream import Task
 from alphaedge.errors import AlphaEdgeError
-from alphaedge.replay.client import ModelInfo
+from alphaedge.inference.client import ModelInfo
 
 _TYPES: Final = {"id": "BYTES", "category": "INT64", "set": "FP32", "number": "FP32"}
 _KINDS: Final = {"BYTES": "an id", "INT64": "a category", "FP32": "numbers or a set"}

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from alphaedge.data.stream import Stream, Task
 from alphaedge.errors import InvalidValue, check_choice
 from alphaedge.metrics import mean
-from alphaedge.replay.lane import Client, Lane, Taught
+from alphaedge.replay.counts import LATELY, Tally, summed
+from alphaedge.replay.edge_replay import Client, Lane, Taught
 from alphaedge.replay.notes import notes
 from alphaedge.replay.outcome import Latency, Outcome
 from alphaedge.replay.pace import Options
 from alphaedge.replay.plan import Plan, start_of
 from alphaedge.replay.scores import METRICS, Scores
-from alphaedge.replay.tally import LATELY, Tally, summed
 
 EVERY: Final = 0.2  # seconds between two reports of progress
 SAMPLE: Final = 0.05  # seconds between two looks whether the generator itself is late

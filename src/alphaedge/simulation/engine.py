@@ -13,10 +13,10 @@ from alphaedge.core.aggregation import Alone
 from alphaedge.core.links import Links
 from alphaedge.core.online import Online
 from alphaedge.simulation.judge import Judge
-from alphaedge.simulation.meeting import meet
-from alphaedge.simulation.record import Progress, Record
-from alphaedge.simulation.stretch import Stretch, run_stretch
+from alphaedge.simulation.rounds import meet
+from alphaedge.simulation.run_log import Progress, Record
 from alphaedge.simulation.timeline import levels
+from alphaedge.simulation.training_span import Stretch, run_stretch
 from alphaedge.simulation.world import World
 
 # Edges stepped at once; more falls out of the cache (see benchmarks/scaling).

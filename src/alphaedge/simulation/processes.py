@@ -11,8 +11,8 @@ from functools import partial
 from queue import Empty
 from typing import Any, final
 
-from alphaedge.simulation.record import Progress
 from alphaedge.simulation.results import Outcome
+from alphaedge.simulation.run_log import Progress
 from alphaedge.simulation.task import Bench, Task, Watch, run_task
 
 

@@ -10,8 +10,8 @@ from alphaedge.data.stream import Dataset
 from alphaedge.errors import InvalidValue, check_number
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.processes import run_tasks
-from alphaedge.simulation.record import Progress
 from alphaedge.simulation.results import Results
+from alphaedge.simulation.run_log import Progress
 from alphaedge.simulation.task import Bench, ModelFactory, Task, Watch, check
 
 # Stacking seeds widens the groups that aggregate at once; beyond this many edges there is nothing left to gain.

@@ -10,10 +10,10 @@ import msgspec
 import torch
 
 from alphaedge.core import gradients as core_gradients
-from alphaedge.core.fleet import Fleet
 from alphaedge.core.methods import Method
 from alphaedge.core.model import Model
 from alphaedge.core.online import predict
+from alphaedge.core.state import Fleet
 from alphaedge.data.stream import Dataset
 from alphaedge.data.synthetic import synthetic
 from alphaedge.data.table import load as load_table
@@ -25,8 +25,8 @@ from alphaedge.simulation.batches import Batches, Inputs, Labels
 from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.engine import BLOCK, Engine
-from alphaedge.simulation.record import Progress, Record
 from alphaedge.simulation.results import Outcome
+from alphaedge.simulation.run_log import Progress, Record
 from alphaedge.simulation.timeline import Timeline
 from alphaedge.simulation.world import World
 

@@ -11,14 +11,14 @@ from typing import Literal, final
 import torch
 
 from alphaedge.core.aggregation import Learned
-from alphaedge.core.fleet import Fleet
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.links import Links
 from alphaedge.core.methods import Method
+from alphaedge.core.state import Fleet
 from alphaedge.simulation.batches import Batches
 from alphaedge.simulation.conditions import Conditions
-from alphaedge.simulation.published import Published
-from alphaedge.simulation.record import Record
+from alphaedge.simulation.publications import Published
+from alphaedge.simulation.run_log import Record
 from alphaedge.simulation.timeline import Timeline
 
 State = Literal["to join", "to train", "to aggregate", "done"]

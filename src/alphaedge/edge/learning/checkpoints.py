@@ -1,0 +1,264 @@
+"""Checkpoints: the whole state of a learner in a file that is complete or not there.
+
+One is written at the end of each aggregation; until the next, only the journal moves the state. A restart takes the
+newest good checkpoint and learns what the journal has since. The last ones are kept: if the newest is damaged, the one
+before it and a longer piece of journal give the same state, but for aggregations in between, which are lost and said.
+Of another schema the newest one stays as well, for a rollback to the model as it was.
+
+The tensors are in safetensors format, everything else is JSON in its header. A checksum of all bytes is in the name.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, final
+
+import msgspec
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as decode
+from safetensors.torch import save as encode
+from torch import Tensor
+
+from alphaedge.core.links import Link, Links
+from alphaedge.core.state import Fleet
+from alphaedge.edge.inputs.numbering import Numbering
+from alphaedge.edge.learning.exchange import Held, Publication
+from alphaedge.edge.learning.learner import Learner
+from alphaedge.errors import AlphaEdgeError, InvalidValue
+
+KEPT: Final = 2
+SPARE: Final = "spare.part"  # an old checkpoint, to be written over by the next
+PIECE: Final = 1 << 18  # bytes that are written and synced at once
+SCHEMAS: Final = 3  # others of which the newest is kept
+NAME: Final = re.compile(r"checkpoint-([0-9a-z]+)-(\d{12})-([0-9a-f]{32})\.safetensors")
+
+
+class CheckpointError(AlphaEdgeError):
+    """A checkpoint that can't be used; says which and why."""
+
+
+@final
+class Progress(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How far a learner is in its journal, and how good what was predicted has been.
+
+    lesson: the number of the last feedback that is in the state. scores: batches that have one. total: their sum.
+    """
+
+    lesson: int = 0
+    scores: int = 0
+    total: float = 0.0
+
+
+class _Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is not a tensor."""
+
+    schema: str
+    name: str
+    seed: int
+    progress: Progress
+    records: int
+    revealed: int
+    aggregations: int
+    own: Link
+    neighbours: list[str]
+    known: dict[str, Link]
+    publication: tuple[int, int]  # number, records
+    held: dict[str, tuple[int, int]]  # number, records
+    topology: dict[str, float]
+
+
+@final
+class Checkpoints:
+    """A folder with the checkpoints of one edge."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def save(self, learner: Learner, schema: str, progress: Progress) -> Path:
+        """Write the state; it is on disk when this returns."""
+        if learner.kept:
+            raise CheckpointError("in the midst of a period: batches wait for an aggregation")
+        data = encode(
+            _tensors(learner), {"alphaedge": msgspec.json.encode(_header(learner, schema, progress)).decode()}
+        )
+        digest = hashlib.blake2b(data, digest_size=16).hexdigest()
+        path = self.folder / f"checkpoint-{schema}-{learner.aggregations:012}-{digest}.safetensors"
+        spare = self.folder / SPARE
+        _write(spare, data)
+        os.replace(spare, path)
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # the new name, too
+        finally:
+            os.close(folder)
+        self._clear(schema)
+        return path
+
+    def any(self, schema: str) -> bool:
+        """Whether there is a checkpoint of a schema, good or not."""
+        return bool(self._found(schema))
+
+    def others(self, schema: str) -> set[str]:
+        """Other schemas that there are checkpoints of."""
+        return {match[1] for p in self.folder.iterdir() if (match := NAME.fullmatch(p.name))} - {schema}
+
+    def restore(self, learner: Learner, schema: str) -> tuple[Progress, list[str]]:
+        """Put the newest good state of this schema into a new learner.
+
+        Returns how far it is, at the very start if there is no state yet, and what was wrong with newer checkpoints.
+        """
+        wrong: list[str] = []
+        for path in self._found(schema):
+            try:
+                data = path.read_bytes()
+                match = NAME.fullmatch(path.name)
+                if match is None or hashlib.blake2b(data, digest_size=16).hexdigest() != match[3]:
+                    raise CheckpointError("its checksum is not that of its name")
+                return _restore(learner, data, schema), wrong
+            except OSError as error:
+                wrong.append(f"{path}: {error}")
+            except (CheckpointError, SafetensorError, msgspec.MsgspecError, KeyError, InvalidValue) as error:
+                wrong.append(f"{path}: {error}")
+                os.replace(path, path.with_suffix(".refused"))  # for somebody to look at; it must not outrank others
+        return Progress(), wrong
+
+    def _clear(self, schema: str) -> None:
+        """Drop what is neither of the last ones of this schema nor the last one of a recent other."""
+        newest = [self._found(other)[0] for other in self.others(schema)]
+        newest.sort(key=lambda p: p.stat().st_mtime_ns, reverse=True)
+        kept = {*self._found(schema)[:KEPT], *newest[:SCHEMAS]}
+        old = sorted(path for path in self.folder.iterdir() if path not in kept and NAME.fullmatch(path.name))
+        for path in old[:1]:
+            os.replace(path, self.folder / SPARE)
+        for path in (*old[1:], *(p for p in self.folder.glob("*.part") if p.name != SPARE)):
+            path.unlink(missing_ok=True)
+
+    def _found(self, schema: str) -> list[Path]:
+        """Checkpoints of a schema, the newest first."""
+        named = ((NAME.fullmatch(p.name), p) for p in self.folder.iterdir())
+        return sorted((p for match, p in named if match and match[1] == schema), reverse=True)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file over what is there, and have it on disk.
+
+    The disk has others to serve: the server's journal is on it, and who waits for that waits for a prediction. To write
+    over an old checkpoint's blocks takes no new ones, and piece by piece nobody waits long.
+    """
+    file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+    try:
+        for start in range(0, len(data), PIECE):
+            piece = memoryview(data)[start : start + PIECE]
+            while piece:
+                done = os.pwrite(file, piece, start)
+                piece, start = piece[done:], start + done
+            os.fdatasync(file)
+        if os.fstat(file).st_size != len(data):
+            os.ftruncate(file, len(data))
+            os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _header(learner: Learner, schema: str, progress: Progress) -> _Header:
+    return _Header(
+        schema=schema,
+        name=learner.name,
+        seed=learner.seed,
+        progress=progress,
+        records=learner.records,
+        revealed=learner.revealed,
+        aggregations=learner.aggregations,
+        own=learner.links.own,
+        neighbours=learner.links.neighbours,
+        known=learner.links.known,
+        publication=(learner.publication.number, learner.publication.records),
+        held={peer: (held.number, held.records) for peer, held in learner.held.items()},
+        topology=learner.topology,
+    )
+
+
+def _tensors(learner: Learner) -> dict[str, Tensor]:
+    found = {"lead": learner.lead, "published.dense": learner.publication.dense}
+    for who, fleet in _fleets(learner).items():
+        found |= {f"{who}.dense": fleet.dense, f"{who}.m": fleet.dense_m, f"{who}.v": fleet.dense_v}
+        found[f"{who}.steps"] = fleet.steps
+        found |= {f"{who}.buffer.{name}": buffer for name, buffer in fleet.buffers.items()}
+        for t, rows in enumerate(fleet.tables):
+            found |= {f"{who}.{t}.value": rows.value, f"{who}.{t}.m": rows.m, f"{who}.{t}.v": rows.v}
+    for t, table in enumerate(learner.tables):
+        found[f"{t}.keys"] = torch.tensor(table.numbering.by_row(), dtype=torch.long)
+        found[f"{t}.order"] = torch.tensor(table.numbering.order(), dtype=torch.long)
+        found |= {f"{t}.{name}": getattr(table, name) for name in ("known_since", "trained", "version", "published")}
+    found |= {f"published.buffer.{name}": b for name, b in learner.publication.statistics.items()}
+    for peer, held in learner.held.items():
+        found[f"held.{peer}.dense"] = held.dense
+        found |= {f"held.{peer}.buffer.{name}": b for name, b in held.statistics.items()}
+        for t, (rows_, has) in enumerate(zip(held.rows, held.has, strict=True)):
+            found |= {f"held.{peer}.{t}.rows": rows_, f"held.{peer}.{t}.has": has}
+    return {name: tensor.contiguous() for name, tensor in found.items()}
+
+
+def _fleets(learner: Learner) -> dict[str, Fleet]:
+    return {"mixed": learner.fleet} | ({"home": learner.home} if learner.home is not None else {})
+
+
+def _restore(learner: Learner, data: bytes, schema: str) -> Progress:
+    length = int.from_bytes(data[:8], "little")
+    text = msgspec.json.decode(data[8 : 8 + length])["__metadata__"]["alphaedge"]
+    header = msgspec.json.decode(text, type=_Header)
+    for field, found, wanted in (
+        ("schema", header.schema, schema),
+        ("edge", header.name, learner.name),
+        ("seed", header.seed, learner.seed),
+    ):
+        if found != wanted:
+            raise CheckpointError(f"it is of {field} {found}, and this is {wanted}")
+    tensors = decode(data)
+    if {who for who in ("mixed", "home") if f"{who}.dense" in tensors} != set(_fleets(learner)):
+        raise CheckpointError("it is of a method with another home model")
+    numberings = [
+        Numbering.restore(table.numbering.capacity, tensors[f"{t}.keys"].tolist(), tensors[f"{t}.order"].tolist())
+        for t, table in enumerate(learner.tables)
+    ]
+    learner.lead = tensors["lead"]
+    for who, fleet in _fleets(learner).items():
+        fleet.dense, fleet.dense_m, fleet.dense_v = (tensors[f"{who}.{name}"] for name in ("dense", "m", "v"))
+        fleet.steps = tensors[f"{who}.steps"]
+        fleet.buffers = {name: tensors[f"{who}.buffer.{name}"] for name in fleet.buffers}
+        for t, rows in enumerate(fleet.tables):
+            rows.value, rows.m, rows.v = (tensors[f"{who}.{t}.{name}"] for name in ("value", "m", "v"))
+    for t, table in enumerate(learner.tables):
+        table.numbering = numberings[t]
+        for name in ("known_since", "trained", "version", "published"):
+            setattr(table, name, tensors[f"{t}.{name}"])
+    learner.publication = Publication(
+        *header.publication, tensors["published.dense"], _statistics(tensors, "published.buffer.")
+    )
+    learner.held = {peer: _held(learner, tensors, peer, *of) for peer, of in header.held.items()}
+    learner.links = Links(header.own, list(header.neighbours), dict(header.known))
+    learner.records, learner.revealed, learner.aggregations = header.records, header.revealed, header.aggregations
+    learner.topology = dict(header.topology)
+    return header.progress
+
+
+def _held(learner: Learner, tensors: Mapping[str, Tensor], peer: str, number: int, records: int) -> Held:
+    made = Held(learner.fleet.dense[0], learner.tables)
+    made.number, made.records, made.dense = number, records, tensors[f"held.{peer}.dense"]
+    made.statistics = _statistics(tensors, f"held.{peer}.buffer.")
+    made.rows = [tensors[f"held.{peer}.{t}.rows"] for t in range(len(learner.tables))]
+    made.has = [tensors[f"held.{peer}.{t}.has"] for t in range(len(learner.tables))]
+    return made
+
+
+def _statistics(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def schema_of(description: Any) -> str:
+    """A short name for what two edges must have in common to mix: models, tables and fields alike."""
+    return hashlib.blake2b(msgspec.json.encode(description, order="sorted"), digest_size=8).hexdigest()

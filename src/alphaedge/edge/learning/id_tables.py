@@ -1,0 +1,110 @@
+"""One id table of a live edge: rows that come into being as ids appear, and what has been published of them."""
+
+from collections.abc import Sequence
+from typing import final
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from alphaedge.core.state import Rows
+from alphaedge.edge.inputs.lookup import NOBODY, find_rows, starting
+from alphaedge.edge.inputs.numbering import Admission, Numbering, grown
+
+
+@final
+class IdRows:
+    """The rows of one table, in this edge's numbering.
+
+    ``copies`` are the fleets' storages of it (the mixed model's and, if there is one, the twin's); all grow alike. Per
+    row: ``known_since`` which aggregation, ``trained`` since the last publication, ``version`` the publication in
+    which it last changed (0: never trained), and ``published`` as others may fetch it.
+    """
+
+    def __init__(self, start: Tensor, copies: Sequence[Rows], capacity: int) -> None:
+        self.start, self._copies = start, list(copies)
+        self.numbering = Numbering(capacity)
+        self.known_since = torch.empty(0, dtype=torch.long)
+        self.trained = torch.empty(0, dtype=torch.bool)
+        self.version = torch.empty(0, dtype=torch.long)
+        self.published = start.new_empty(0, start.shape[1])
+        self.moved: list[Tensor] = []  # rows that changed since somebody last looked
+        self.fresh: list[Admission] = []  # and keys that got rows
+        for copy in self._copies:
+            for name in ("value", "m", "v"):
+                setattr(copy, name, start.new_zeros(1, 1, start.shape[1]))  # the scratch row
+
+    @property
+    def size(self) -> int:
+        """Rows that there is room for now."""
+        return len(self.version)
+
+    def rows(self, keys: Tensor) -> Tensor:
+        """The rows of keys, -1 where a key has none."""
+        return find_rows(keys, self.numbering.find)
+
+    def admit(self, keys: Tensor, aggregation: int) -> tuple[Tensor, list[Admission]]:
+        """The rows of the keys that a batch names, scratch for ``NOBODY``; new keys get theirs."""
+        wanted = [k for k in keys.flatten().tolist() if k != NOBODY]
+        admitted = self.numbering.use(wanted)
+        if len(self.numbering) > self.size:
+            self._grow(grown(len(self.numbering), self.numbering.capacity))
+        if admitted:
+            fresh = torch.tensor([a.row for a in admitted])
+            start = starting(self.start, torch.tensor([a.key for a in admitted]))
+            for copy in self._copies:
+                copy.value[0, fresh], copy.m[0, fresh], copy.v[0, fresh] = start, 0.0, 0.0
+            self.known_since[fresh], self.trained[fresh] = aggregation, False
+            self.version[fresh], self.published[fresh] = 0, 0.0
+            self.moved.append(fresh)
+            self.fresh += admitted
+        rows = self.rows(keys)
+        return torch.where(rows < 0, self.size, rows), admitted
+
+    def adopt(self, keys: Tensor, values: Tensor) -> None:
+        """Let rows that have just been admitted start from other values; the model that never mixes has its own."""
+        rows = self.rows(keys)
+        self._copies[0].value[0, rows] = values.to(self._copies[0].value.dtype)
+        self.touched(rows)
+
+    def learned(self, rows: Tensor) -> None:
+        """Note that these rows (scratch among them) were trained."""
+        self.trained[rows[rows < self.size]] = True
+        self.touched(rows)
+
+    def touched(self, rows: Tensor) -> None:
+        """Note that these rows (scratch among them) changed in one of the copies."""
+        self.moved.append(rows[rows < self.size])
+
+    def mixed(self) -> None:
+        """Note that any row may have changed."""
+        self.moved = [torch.arange(self.size)]
+
+    def news(self) -> tuple[Tensor, list[Admission]]:
+        """Rows that changed, and keys that got rows, since this was last asked."""
+        moved = torch.cat(self.moved) if self.moved else torch.empty(0, dtype=torch.long)
+        fresh, self.moved, self.fresh = self.fresh, [], []
+        return moved, fresh
+
+    def publish(self, number: int) -> None:
+        """Publish the rows that were trained since last time."""
+        value = self._copies[0].value[0, :-1]
+        self.published[self.trained], self.version[self.trained] = value[self.trained], number
+        self.trained[:] = False
+
+    def known(self) -> Tensor:
+        """Which rows belong to an id, [1, size + 1]."""
+        found = torch.zeros(1, self.size + 1, dtype=torch.bool)
+        found[0, : len(self.numbering)] = True
+        return found
+
+    def _grow(self, size: int) -> None:
+        more = size - self.size
+        for copy in self._copies:
+            for name in ("value", "m", "v"):
+                rows = F.pad(getattr(copy, name)[:, :-1], (0, 0, 0, more + 1))  # the scratch row stays the last
+                setattr(copy, name, rows)
+        self.known_since = F.pad(self.known_since, (0, more), value=-1)
+        self.trained = F.pad(self.trained, (0, more))
+        self.version = F.pad(self.version, (0, more))
+        self.published = F.pad(self.published, (0, 0, 0, more))

@@ -1,0 +1,297 @@
+"""The learning process: reads the journal, learns batch by batch, hands parameters over, writes checkpoints.
+
+It runs beside the server and gives way to it: lowest priority, one thread. Nothing that happens here can fail a
+prediction; if this process dies, the server goes on with the parameters that it has, and this one starts again from its
+last checkpoint and the journal.
+"""
+
+import math
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, final
+
+import torch
+from torch import Tensor
+
+from alphaedge.core.gradients import Gradients, OneAtATime
+from alphaedge.core.model import Model
+from alphaedge.edge.config import EdgeConfig
+from alphaedge.edge.inputs.features import Features
+from alphaedge.edge.inputs.lookup import NOBODY, named
+from alphaedge.edge.learning.checkpoints import Checkpoints, schema_of
+from alphaedge.edge.learning.cold_start import AdoptionLog, Strangers, blend
+from alphaedge.edge.learning.exchange import Held, Pull
+from alphaedge.edge.learning.learner import Examples, Learner
+from alphaedge.edge.log import say, warn
+from alphaedge.edge.peers.pulls import Pulls
+from alphaedge.edge.serving.predictor import hand_over
+from alphaedge.edge.store.journal import Journal
+from alphaedge.edge.store.parameters import Writer
+from alphaedge.edge.store.status import PeerStatus, Status, read, read_serving, write
+from alphaedge.metrics import SCORES
+from alphaedge.monitoring.frames import Seen, Vitals
+from alphaedge.monitoring.vitals import vitals, with_the_dead
+
+NAP: Final = 0.02  # seconds between two looks at the journal, when there is nothing to learn
+LOOKED_AT: Final = 2000  # predictions at once, in search of new ids
+REPORT_EVERY: Final = 1.0  # seconds between two statuses
+RECENT: Final = 20  # batches whose scores are the recent ones
+
+
+def seeded(config: EdgeConfig) -> Model:
+    """The model as every edge of a fleet starts it."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        return config.model.make()
+
+
+def schema(config: EdgeConfig, model: Model) -> str:
+    """What edges must have in common to mix."""
+    layout = [(s.name, list(s.shape)) for s in model.dense_layout]
+    tables = [(t.name, t.width) for t in model.tables]
+    fields = [(f.name, f.kind, f.size if f.kind != "id" else 0) for f in config.model.fields]
+    return schema_of({"dense": layout, "tables": tables, "fields": fields, "buffers": list(model.initial_buffers())})
+
+
+@final
+class Learning:
+    """One edge's learning, from its journal to its parameters."""
+
+    def __init__(
+        self,
+        config: EdgeConfig,
+        folder: Path,
+        gradients: Callable[[Model], Gradients] = OneAtATime,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        data, model = folder / config.data, seeded(config)
+        sizes = {f.name: f.size for f in config.model.fields}
+        capacities = [sum(sizes[model.fields[f]] for f in table.fields) for table in model.tables]
+        self.config, self.size = config, config.model.batch_size
+        self.learner = Learner(
+            gradients(model),
+            config.method.make(),
+            config.model.online,
+            name=config.edge,
+            seed=config.seed,
+            capacities=capacities,
+        )
+        self._features = Features(config.model.fields, b"")  # in the journal ids are keys already
+        self._journal = Journal(data / "journal.db", layout=self._features.layout, readonly=True)
+        self._checkpoints = Checkpoints(data / "checkpoints")
+        self._mark, self._status_file = data / "learned", data / "status.json"
+        self._clock = clock
+        self._score = SCORES["AUC" if config.model.task == "classify" else "1-SMAPE"]
+        self.schema = schema(config, model)
+        self._writer = Writer(data / "parameters", self.schema)
+        self.progress, wrong = self._checkpoints.restore(self.learner, self.schema)
+        self._saved = self.progress.lesson
+        for reason in wrong:
+            warn("a checkpoint is refused", reason=reason)
+        before = read(self._status_file)
+        self.status = Status(edge=config.edge, region=config.region, schema=self.schema, started=clock())
+        self.status.version = before.version if before else 0
+        self._recent: deque[float] = deque(maxlen=RECENT)
+        self._adoptions = AdoptionLog(data / "adopted.db", self.schema)
+        self._looked = self._journal.last_prediction()
+        self._strangers = Strangers()
+        self._adopt_again()
+        while self._step():  # what the journal has since the checkpoint, before anybody predicts from it
+            pass
+        self.pulls = Pulls(self.learner, self.schema, half=config.peers.half)
+        self.report({}, clock())
+        self._hand_over()
+        others = sorted(self._checkpoints.others(self.schema))
+        say("learning", schema=self.schema, lesson=self.progress.lesson, other_schemas=others)
+
+    @property
+    def due(self) -> bool:
+        """Whether an aggregation is next; until it is done nothing more is learned."""
+        return self.learner.due
+
+    @property
+    def behind(self) -> bool:
+        """Whether there are about as many outcomes as make a batch that nothing was learned from yet."""
+        return self._journal.newest() - self.progress.lesson >= self.size
+
+    def step(self) -> bool:
+        """Learn the next batch, if all of its outcomes are there, and hand the parameters over."""
+        if not self._step():
+            return False
+        self._hand_over()
+        return True
+
+    def _hand_over(self) -> None:
+        began = self._clock()
+        hand_over(self.learner, self._writer)
+        self.status.handed_over += 1
+        self.status.hand_over_seconds += self._clock() - began
+
+    def _step(self) -> bool:
+        if self.due:
+            return False
+        lessons = self._journal.lessons(self.progress.lesson, self.size)
+        if len(lessons) < self.size:
+            return False
+        inputs = self._features.tensors(
+            self._features.unpack([lesson.features for lesson in lessons]), self.learner.model.fields
+        )
+        labels = torch.tensor([lesson.label for lesson in lessons], dtype=self.learner.model.dtype)
+        self._learn(Examples(inputs, labels), lessons[0].number)
+        outputs = torch.tensor([[lesson.output for lesson in lessons]], dtype=torch.float64)
+        score = float(self._score(outputs, labels.double().unsqueeze(0)))
+        if not math.isnan(score):  # a batch with one class has none
+            self.progress.scores += 1
+            self.progress.total += score
+            self._recent.append(score)
+        self.progress.lesson = lessons[-1].number
+        self._adopt_again()
+        return True
+
+    def _learn(self, examples: Examples, number: int) -> None:
+        """Learn from a batch, but for one that would break the model: that is said and passed over."""
+        learner = self.learner
+        fleets = [learner.fleet, *([learner.home] if learner.home else [])]
+        before = [
+            (f.dense.clone(), f.dense_m.clone(), f.dense_v.clone(), f.steps.clone(), _cloned(f.buffers)) for f in fleets
+        ]
+        learner.learn(examples)
+        if all(bool(torch.isfinite(t).all()) for f in fleets for t in (f.dense, *f.buffers.values())):
+            return
+        for fleet, (dense, m, v, steps, buffers) in zip(fleets, before, strict=True):
+            fleet.dense, fleet.dense_m, fleet.dense_v, fleet.steps, fleet.buffers = dense, m, v, steps, buffers
+            for table in fleet.tables:
+                broken = ~torch.isfinite(table.value).all(2) | ~torch.isfinite(table.v).all(2)
+                table.value[broken], table.m[broken], table.v[broken] = 0.0, 0.0, 0.0
+        if not bool(torch.isfinite(learner.lead).all()):
+            learner.lead = torch.zeros_like(learner.lead)
+        warn("a batch would break the model and is passed over", first_lesson=number)
+
+    def publish(self) -> None:
+        """Begin an aggregation: let others fetch what was learned."""
+        self.learner.publish()
+
+    @property
+    def untaught(self) -> bool:
+        """Whether nothing was learned yet, not even from a peer."""
+        return not self.learner.revealed and not self._checkpoints.any(self.schema)
+
+    def bootstrap(self, pull: Pull) -> None:
+        """Start from a peer's model."""
+        self.learner.bootstrap(pull)
+        self._checkpoints.save(self.learner, self.schema, self.progress)
+        self._hand_over()
+
+    def strangers(self, now: float) -> list[Tensor]:
+        """Keys to ask peers for: of ids that predictions were asked for lately, and that have no row here."""
+        asked = self._journal.asked(self._looked, LOOKED_AT)
+        if not asked:
+            return []
+        self._looked = asked[-1][0]
+        model = self.learner.model
+        inputs = self._features.tensors(self._features.unpack([features for _, features in asked]), model.fields)
+        _, keys = named(model, inputs)
+        unknown = [
+            [k for k in wanted.flatten().tolist() if k != NOBODY and k not in table.numbering]
+            for table, wanted in zip(self.learner.tables, keys, strict=True)
+        ]
+        picked = self._strangers.pick(unknown, now)
+        return picked if any(map(len, picked)) else []
+
+    def adopt(self, pulls: Mapping[str, Pull]) -> None:
+        """Give new ids rows from what peers have of them."""
+        known = self.learner.links.known
+        weights = {peer: known[peer].weight if peer in known else 1.0 for peer in pulls}
+        adopted = blend(weights, pulls)
+        for one in adopted:
+            self._adoptions.note((self.learner.aggregations, self.progress.lesson), one)
+            self.status.adopted += self.learner.adopt(*one)
+        if adopted:
+            self._hand_over()
+
+    def _adopt_again(self) -> None:
+        """What was adopted at this moment of an earlier life."""
+        for one in self._adoptions.at((self.learner.aggregations, self.progress.lesson)):
+            self.status.adopted += self.learner.adopt(*one)
+
+    def part_with(self, peers: Sequence[str]) -> None:
+        """Drop neighbours that a rule forbids."""
+        for peer in peers:
+            self.learner.part_with(peer)
+            self.pulls.part_with(peer)
+
+    def aggregate(
+        self, pulls: Mapping[str, Pull], candidates: Sequence[str], topology: Mapping[str, Mapping[str, float]]
+    ) -> dict[str, float]:
+        """End an aggregation with the models that were pulled; the shares of the mix."""
+        learner = self.learner
+        pulls = {peer: pull for peer, pull in pulls.items() if peer in learner.links.neighbours}  # some may be dropped
+        for peer, pull in pulls.items():
+            learner.held.setdefault(peer, Held(learner.fleet.dense[0], learner.tables)).take(pull, learner.tables)
+        shares = learner.aggregate(list(pulls))
+        learner.choose(candidates, topology)
+        self._checkpoints.save(learner, self.schema, self.progress)
+        self.status.own_share = shares.get(self.config.edge, 1.0)
+        self._hand_over()
+        fresh = self._mark.with_suffix(".part")
+        fresh.write_text(f"{self.progress.lesson} {self._saved}")
+        os.replace(fresh, self._mark)
+        self._saved = self.progress.lesson
+        self._adoptions.forget(learner.aggregations)
+        return shares
+
+    def alone(self) -> bool:
+        """The next thing to do for an edge without peers; False if there is nothing."""
+        if not self.due:
+            return self.step()
+        self.publish()
+        self.aggregate({}, [self.config.edge], {})
+        return True
+
+    def status_is_old(self, now: float) -> bool:
+        """Whether it is time to write the status anew."""
+        return not 0 <= now - self.status.written < REPORT_EVERY
+
+    def report(self, peers: dict[str, PeerStatus], now: float, others: Mapping[str, Seen] = {}) -> None:
+        """Write the status; others: the rest of the fleet, as this edge sees it."""
+        status, learner, progress = self.status, self.learner, self.progress
+        status.batches, status.records, status.aggregations = learner.revealed, learner.records, learner.aggregations
+        status.lesson, status.scores = progress.lesson, progress.scores
+        status.score = progress.total / progress.scores if progress.scores else 0.0
+        status.recent = sum(self._recent) / len(self._recent) if self._recent else None
+        home = learner.method.home
+        status.home_share = 1.0 - float(home.share(learner.lead)) if home is not None else 0.0
+        status.peers, status.written = peers, now
+        me = Seen(region=self.config.region, alive=True, vitals=self.vitals())
+        status.fleet = with_the_dead(status.fleet, {**others, self.config.edge: me})
+        write(status, self._status_file)
+
+    def vitals(self) -> Vitals:
+        """How this edge is doing, for the fleet."""
+        serving = read_serving(self._status_file.with_name("serving.json"))
+        return vitals(self.status, self.learner.links.neighbours, serving)
+
+
+def _cloned(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in tensors.items()}
+
+
+def learned_so_far(folder: Path) -> int:
+    """The last lesson that a checkpoint holds."""
+    return _marks(folder)[0]
+
+
+def forgettable(folder: Path) -> int:
+    """The last lesson that the checkpoint before the newest holds as well: up to it the journal may forget."""
+    return _marks(folder)[1]
+
+
+def _marks(folder: Path) -> tuple[int, int]:
+    try:
+        newest, before = (folder / "learned").read_text().split()
+        return int(newest), int(before)
+    except (FileNotFoundError, ValueError):
+        return 0, 0

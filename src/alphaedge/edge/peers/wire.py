@@ -1,0 +1,185 @@
+"""Models on the wire: a request and its answer as bytes, and everything that is checked before an answer is believed.
+
+Never pickle: tensors are safetensors, the rest is msgspec. What comes from another edge is refused, with a reason, if
+it is of another schema, has other shapes or types, is not finite, is larger than is plausible, is older than what is
+held, or has rows that nobody asked for.
+
+Which keys a request or an answer is about is said in terms of a list that both ends keep (``keylists``).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final, final
+
+import msgspec
+import torch
+from msgspec import Meta
+from safetensors import SafetensorError
+from safetensors.torch import load as decode
+from safetensors.torch import save as encode
+from torch import Tensor
+
+from alphaedge.edge.learning.exchange import Pull, Request
+from alphaedge.edge.peers.key_lists import KeyList, KeysError, pack_keys, pack_places, unpack_keys, unpack_places
+from alphaedge.errors import AlphaEdgeError
+
+# How many times as large as the own parameters a peer's may be, by their root mean square, before nobody believes it.
+LARGEST: Final = 100.0
+KINDS: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+Count = Annotated[int, Meta(ge=-(2**53), le=2**53)]  # what fits into a float, and into any message
+
+
+class Refused(AlphaEdgeError):
+    """What a peer sent is not taken; says why."""
+
+
+class Forgotten(AlphaEdgeError):
+    """A request builds on a list of keys that is not known here any more."""
+
+
+class _Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, array_like=True):
+    schema: str
+    holds: Count
+    base: bytes  # the name of the list that this builds on; empty for none
+    old: list[bytes]  # keys that are not on it, by table
+    fresh: list[bytes]  # keys whose rows are wanted whatever their age
+
+
+class _About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    schema: str
+    number: Count
+    records: Count
+
+
+def pack_request(request: Request, schema: str, base: KeyList | None) -> tuple[bytes, KeyList]:
+    """A request as bytes, on top of a list that the other end should know; and the list that it makes."""
+    known = sum(map(len, request.keys))
+    if base is None or sum(map(len, base.keys)) > 2 * known:  # more of it is gone than left: begin anew
+        base = KeyList.empty(len(request.keys))
+    fresh = [pack_keys(keys) for keys in request.fresh]
+    old = [
+        pack_keys(keys[~torch.isin(keys, said) & ~torch.isin(keys, new)])
+        for keys, said, new in zip(request.keys, base.keys, request.fresh, strict=True)
+    ]
+    ask = _Ask(schema=schema, holds=request.holds, base=base.name, old=old, fresh=fresh)
+    return msgspec.msgpack.encode(ask), base.extended([old, fresh])
+
+
+def unpack_request(data: bytes, schema: str, tables: int, lists: Sequence[KeyList]) -> tuple[Request, KeyList]:
+    """A request from bytes that anybody may have sent, and the list of keys that it makes.
+
+    lists: those that whoever asks may build on.
+    """
+    try:
+        ask = msgspec.msgpack.decode(data, type=_Ask)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Refused(f"the request can't be read ({error})") from None
+    if ask.schema != schema:
+        raise Refused(f"it has schema {ask.schema}, and this edge {schema}: they do not mix")
+    if len(ask.old) != tables or len(ask.fresh) != tables:
+        raise Refused(f"it asks for {len(ask.old)} id tables, and there are {tables}")
+    base = {one.name: one for one in (KeyList.empty(tables), *lists)}.get(ask.base)
+    if base is None:
+        raise Forgotten("the list of keys is not known here any more: say them all")
+    try:
+        made = base.extended([ask.old, ask.fresh])
+        fresh = tuple(unpack_keys(packed) for packed in ask.fresh)
+    except KeysError as error:
+        raise Refused(str(error)) from None
+    return Request(ask.holds, made.keys, fresh), made
+
+
+def pack_pull(pull: Pull, listed: KeyList, schema: str, *, half: bool = False, rows_only: bool = False) -> bytes:
+    """An answer as bytes; ``half``: parameters as bfloat16, half the size and three digits."""
+    tensors = {"dense": pull.dense, **{f"buffer.{name}": b for name, b in pull.statistics.items()}}
+    tensors = {} if rows_only else tensors
+    tensors |= {f"rows.{t}": rows for t, rows in enumerate(pull.rows)}
+    if half:
+        tensors = {n: x.bfloat16() if x.is_floating_point() else x for n, x in tensors.items()}
+    tensors |= {f"places.{t}": pack_places(listed.keys[t], keys) for t, keys in enumerate(pull.keys)}
+    about = _About(schema=schema, number=pull.number, records=pull.records)
+    made = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
+    return encode(made, {"alphaedge": msgspec.json.encode(about).decode()})
+
+
+@final
+@dataclass(frozen=True)
+class Expected:
+    """What an answer must look like: the own model's schema, shapes and sizes, and what was asked for."""
+
+    schema: str
+    dense: Tensor
+    statistics: Mapping[str, Tensor]
+    rows: Sequence[Tensor]  # of each id table, those that the edge has
+    holds: int  # the publication that is held already
+    listed: KeyList  # the keys that were asked for
+    rows_only: bool = False  # without the dense part
+
+    def check(self, data: bytes) -> Pull:
+        """The answer, if it is to be believed."""
+        about, tensors = _read(data)
+        if about.schema != self.schema:
+            raise Refused(f"it is of schema {about.schema}, and this edge has {self.schema}")
+        if about.number < max(1, self.holds) or about.records < 0:
+            raise Refused(f"publication {about.number} after {about.records} records; {self.holds} is held already")
+        tables = range(len(self.rows))
+        shapes = {"dense": self.dense.shape, **{f"buffer.{n}": b.shape for n, b in self.statistics.items()}}
+        shapes = {} if self.rows_only else shapes
+        names = set(shapes)
+        names |= {f"{what}.{t}" for t in tables for what in ("places", "rows")}
+        if set(tensors) != names:
+            raise Refused(f"it has {', '.join(sorted(set(tensors) ^ names))} too many or too few")
+        keys = [self._keys(t, tensors[f"places.{t}"]) for t in tables]
+        for t in tables:
+            shapes[f"rows.{t}"] = torch.Size([len(keys[t]), self.rows[t].shape[1]])
+        own = {"dense": size(self.dense), **{f"rows.{t}": max(size(self.rows[t]), size(self.dense)) for t in tables}}
+        for name, shape in shapes.items():
+            _check_numbers(name, tensors[name], shape, own.get(name))
+        for name, own_buffer in self.statistics.items():
+            if f"buffer.{name}" in shapes and not bool(
+                torch.isfinite(tensors[f"buffer.{name}"].to(own_buffer.dtype)).all()
+            ):
+                raise Refused(f"buffer.{name} has numbers that {own_buffer.dtype} can't hold")
+        kind = self.dense.dtype
+        return Pull(
+            about.number,
+            about.records,
+            tensors["dense"].to(kind) if "dense" in shapes else self.dense[:0],
+            {n: tensors[f"buffer.{n}"].to(b.dtype) for n, b in self.statistics.items() if f"buffer.{n}" in shapes},
+            tuple(keys),
+            tuple(tensors[f"rows.{t}"].to(kind) for t in tables),
+            sum(tensors[f"rows.{t}"].nbytes for t in tables),
+        )
+
+    def _keys(self, table: int, places: Tensor) -> Tensor:
+        try:
+            return unpack_places(self.listed.keys[table], places)
+        except KeysError as error:
+            raise Refused(f"places.{table}: {error}") from None
+
+
+def _read(data: bytes) -> tuple[_About, dict[str, Tensor]]:
+    try:
+        tensors = decode(data)
+        length = int.from_bytes(data[:8], "little")
+        header = msgspec.json.decode(data[8 : 8 + length], type=dict[str, msgspec.Raw])
+        metadata = msgspec.json.decode(header["__metadata__"], type=dict[str, str])
+        return msgspec.json.decode(metadata["alphaedge"], type=_About), tensors
+    except (SafetensorError, msgspec.MsgspecError, KeyError, ValueError) as error:
+        raise Refused(f"it can't be read ({type(error).__name__}: {error})") from None
+
+
+def _check_numbers(name: str, tensor: Tensor, shape: torch.Size, own: float | None) -> None:
+    if tensor.shape != shape:
+        raise Refused(f"{name} has shape {tuple(tensor.shape)}, not {tuple(shape)}")
+    if tensor.dtype not in KINDS:
+        raise Refused(f"{name} has type {tensor.dtype}, not floating point of 2, 4 or 8 bytes")
+    if not bool(torch.isfinite(tensor).all()):
+        raise Refused(f"{name} is not finite")
+    if own is not None and size(tensor) > LARGEST * max(own, 1e-3):
+        raise Refused(f"{name} is {size(tensor) / max(own, 1e-3):.0f} times as large as the own one: implausible")
+
+
+def size(tensor: Tensor) -> float:
+    """How large numbers are: their root mean square."""
+    return float(tensor.double().square().mean().sqrt()) if tensor.numel() else 0.0

@@ -1,0 +1,272 @@
+"""One edge over HTTP, as its callers see it: what its model takes, predictions, feedback."""
+
+import asyncio
+import os
+import ssl
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, NamedTuple, final
+from urllib.parse import quote, urlsplit
+
+import aiohttp
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from alphaedge.data.stream import Task
+from alphaedge.errors import AlphaEdgeError, InvalidValue, check_number
+from alphaedge.inference import client_codec as tensors
+
+MOST_REASON: Final = 300  # characters of what an edge says that refuses
+KEEP: Final = 4.0  # seconds that an idle connection is kept; servers commonly close theirs after 5
+LATER: Final = frozenset({0, 429, 502, 503, 504})  # statuses that may be another one soon; 0 is no answer
+
+
+class EdgeError(AlphaEdgeError):
+    """An edge did not answer, or refused: says which and why. status: of HTTP, 0 if it did not get so far."""
+
+    def __init__(self, url: str, reason: str, status: int = 0, *, temporary: bool | None = None) -> None:
+        super().__init__(f"{url}: {reason}")
+        self.url, self.reason, self.status = url, reason, status
+        self.temporary = status in LATER if temporary is None else temporary
+
+
+@final
+class TensorInfo(msgspec.Struct, frozen=True):
+    """An input as an edge describes it; -1 in a shape is the number of examples."""
+
+    name: str
+    datatype: str
+    shape: list[int]
+
+
+@final
+class ModelInfo(msgspec.Struct, frozen=True):
+    """A model as an edge describes it. task: if it tells."""
+
+    name: str
+    inputs: list[TensorInfo]
+    task: Task | None = None
+
+
+@final
+class Told(msgspec.Struct, frozen=True):
+    """How many outcomes an edge accepted, and how many not: known already, too late, or of no prediction of its own."""
+
+    accepted: int = 0
+    known: int = 0
+    expired: int = 0
+    unknown: int = 0
+
+
+@final
+class Predicted(NamedTuple):
+    """Predictions [B], their ids, which feedback names, and the seconds that the answer took."""
+
+    ids: NDArray[np.int64]
+    predictions: NDArray[np.float32]
+    seconds: float
+
+
+@final
+class EdgeClient:
+    """Asks one edge, over connections that are kept. Close it when done, or use ``async with``.
+
+    model: its name, if the edge does not tell. token: what callers must show, if anything. authority: a file with the
+    certificate that an HTTPS edge must be able to refer to, instead of those that the system trusts. timeout: seconds.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        model: str | None = None,
+        token: str | None = None,
+        authority: Path | None = None,
+        timeout: float = 10.0,
+    ) -> None:
+        self.url = checked_url(url)
+        check_number("timeout", timeout, above=0)
+        if token is not None and not (token.isascii() and token.isprintable()):  # which it is, is nobody's business
+            raise InvalidValue("token", f"{len(token)} characters", "printable ones of ASCII: it goes into a header")
+        self._model, self._timeout = model, aiohttp.ClientTimeout(total=timeout)
+        # Compressed answers would cost both ends time and save nothing that matters here.
+        self._headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        self._context = _trusting(authority) if authority is not None else None
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> "EdgeClient":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def ready(self) -> bool:
+        """Whether the edge could predict now."""
+        try:
+            await self._ask("GET", "/v2/health/ready")
+        except EdgeError as error:
+            if not error.temporary:
+                raise
+            return False
+        return True
+
+    async def metadata(self) -> ModelInfo:
+        """What the edge's model takes. Its name, if it was not given, is the one that the edge's description has."""
+        described = await self._description()
+        if self._model is None:
+            self._model = _model_name(self.url, described)
+        raw, _ = await self._ask("GET", f"/v2/models/{quote(self._model, safe='')}")
+        try:
+            found = msgspec.json.decode(raw, type=ModelInfo)
+        except msgspec.MsgspecError as error:
+            raise EdgeError(self.url, f"its model's description can't be read ({error})", 200) from None
+        return msgspec.structs.replace(found, task=_task(described))
+
+    async def check_token(self) -> None:
+        """An error if the edge wants another token. It asks for nothing, so nothing is predicted."""
+        body, headers = tensors.request({})
+        try:
+            await self._ask("POST", f"{await self._path()}/infer", body, headers)
+        except EdgeError as error:
+            if error.status in (401, 403):
+                raise
+
+    async def predict(self, inputs: Mapping[str, Any]) -> Predicted:
+        """Predictions of examples: arrays or tensors [B, ...] by the name of the field."""
+        count = len(next(iter(inputs.values())))
+        path = await self._path()
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        raw, length = await self._ask("POST", f"{path}/infer", *tensors.request(inputs))
+        seconds = clock() - began
+        try:
+            outputs = tensors.answer(raw, length)
+            ids, found = outputs["prediction_id"].astype(np.int64), outputs["prediction"].astype(np.float32)
+        except (ValueError, KeyError, msgspec.MsgspecError) as error:
+            raise EdgeError(self.url, f"its answer can't be read ({error!r})", 200) from None
+        if not len(ids) == len(found) == count:
+            raise EdgeError(self.url, f"{len(ids)} ids and {len(found)} predictions for {count} examples", 200)
+        return Predicted(ids, found, seconds)
+
+    async def feedback(self, ids: Sequence[int], labels: Sequence[float]) -> Told:
+        """Tell what came of predictions; it may be told again."""
+        body = msgspec.json.encode({"ids": ids, "labels": labels})
+        raw, _ = await self._ask("POST", f"{await self._path()}/feedback", body, {"Content-Type": "application/json"})
+        try:
+            return msgspec.json.decode(raw, type=Told)
+        except msgspec.MsgspecError as error:
+            raise EdgeError(self.url, f"its answer can't be read ({error})", 200) from None
+
+    async def _path(self) -> str:
+        if self._model is None:
+            self._model = _model_name(self.url, await self._description())
+        return f"/v2/models/{quote(self._model, safe='')}"
+
+    async def _description(self) -> Any:
+        """The edge's description of its API; nothing if it has none."""
+        try:
+            raw, _ = await self._ask("GET", "/v2/openapi.json")
+            return msgspec.json.decode(raw)
+        except msgspec.MsgspecError:
+            return None
+        except EdgeError as error:
+            if error.status in (0, 401, 403):
+                raise
+            return None
+
+    async def _ask(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[bytes, str | None]:
+        """The body of an answer, and where its JSON ends, if that is told."""
+        session = self._session or self._open()
+        try:
+            # Nobody is sent elsewhere: the token is for this edge alone.
+            async with session.request(
+                method, self.url + path, data=body, headers=headers, allow_redirects=False
+            ) as response:
+                raw = await response.read()
+                if response.status != 200:
+                    raise EdgeError(self.url, f"{response.status}: {_reason(raw)}", response.status)
+                return raw, response.headers.get(tensors.JSON_LENGTH)
+        except TimeoutError:
+            raise EdgeError(self.url, f"no answer in {self._timeout.total:g} s") from None
+        except (aiohttp.ClientSSLError, ssl.SSLError) as error:
+            raise EdgeError(self.url, f"no trusted connection ({error})", temporary=False) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise EdgeError(self.url, f"no answer ({_why(error)})") from None
+
+    def _open(self) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(
+            limit=0, keepalive_timeout=KEEP, ssl=True if self._context is None else self._context
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector, timeout=self._timeout, headers=self._headers, auto_decompress=False
+        )
+        return self._session
+
+
+def checked_url(url: str) -> str:
+    """The address of an edge without anything behind it; an error if it is none.
+
+    >>> checked_url("http://127.0.0.1:8080/")
+    'http://127.0.0.1:8080'
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), 0
+    whole = parts.scheme in ("http", "https") and parts.hostname and port != 0
+    if not whole or parts.path not in ("", "/") or parts.query or parts.fragment or parts.username is not None:
+        raise InvalidValue("url", url, "http://host:port or https://host:port")
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _trusting(authority: Path) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=authority)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidValue("authority", str(authority), f"a file with a certificate ({error})") from None
+
+
+def _why(error: Exception) -> str:
+    number = error.errno if isinstance(error, OSError) else None
+    return os.strerror(number) if number and number > 0 else str(error) or type(error).__name__
+
+
+def _reason(raw: bytes) -> str:
+    try:
+        text = str(msgspec.json.decode(raw)["error"])
+    except (msgspec.MsgspecError, KeyError, TypeError):
+        text = raw.decode(errors="replace")
+    return text if len(text) <= MOST_REASON else text[:MOST_REASON] + "..."
+
+
+def _model_name(url: str, described: Any) -> str:
+    """The name of the one model that an edge's description has."""
+    try:
+        parameters = described["paths"]["/v2/models/{name}"]["parameters"]
+        (names,) = [p["schema"]["enum"] for p in parameters if p["name"] == "name"]
+        (name,) = names
+    except (KeyError, TypeError, ValueError):
+        raise InvalidValue("model", None, f"the model's name, since {url} does not say what its one model is") from None
+    return str(name)
+
+
+def _task(described: Any) -> Task | None:
+    """An edge that classifies says that labels are 0 or 1."""
+    try:
+        labels = described["components"]["schemas"]["Feedback"]["properties"]["labels"]["items"]
+        return "classify" if labels.get("enum") == [0, 1] else "regress"
+    except (KeyError, TypeError, AttributeError):
+        return None

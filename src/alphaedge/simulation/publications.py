@@ -1,0 +1,64 @@
+"""What edges have published: the models that others may fetch, as many generations back as staleness needs."""
+
+from typing import final
+
+import torch
+from torch import Tensor
+
+from alphaedge.core.state import Fleet
+
+
+@final
+class Published:
+    """The last ``depth`` publications of every edge; number 0 is the initial model.
+
+    In an id table only rows trained since the last publication change (see core.exchange), so ``version`` says in
+    which publication a row last changed, 0 for a row that its edge has never trained; such rows are zero here.
+    """
+
+    def __init__(self, fleet: Fleet, depth: int, statistics: tuple[str, ...]) -> None:
+        n = len(fleet)
+        self.depth = depth
+        self.number = torch.zeros(n, dtype=torch.long)
+        self.records = torch.zeros(depth, n, dtype=torch.long)
+        self.dense = fleet.dense.repeat(depth, 1, 1)
+        self.tables = [t.value.new_zeros(depth, *t.value.shape) for t in fleet.tables]
+        self.version = [torch.zeros(depth, *t.value.shape[:2], dtype=torch.int32) for t in fleet.tables]
+        self.statistics = {
+            name: fleet.buffers[name].repeat(depth, *[1] * fleet.buffers[name].dim()) for name in statistics
+        }
+
+    def publish(self, edges: Tensor, fleet: Fleet, trained: list[Tensor], records: Tensor) -> None:
+        """Publish the named edges of the fleet; ``trained[t]`` [n, rows + 1] are their rows to publish anew."""
+        before = self.number[edges] % self.depth
+        self.number[edges] += 1
+        now = self.number[edges] % self.depth
+        self.dense[now, edges] = fleet.dense[edges]
+        self.records[now, edges] = records[edges]
+        for name, pool in self.statistics.items():
+            pool[now, edges] = fleet.buffers[name][edges]
+        for t, table in enumerate(fleet.tables):
+            if self.depth > 1:
+                self.tables[t][now, edges] = self.tables[t][before, edges]
+                self.version[t][now, edges] = self.version[t][before, edges]
+            which, row = trained[t][edges].nonzero(as_tuple=True)
+            width = table.value.shape[-1]
+            source = edges[which] * table.value.shape[1] + row
+            target = now[which] * table.value.shape[0] * table.value.shape[1] + source
+            self.tables[t].view(-1, width).index_copy_(0, target, table.value.view(-1, width).index_select(0, source))
+            self.version[t].view(-1).index_copy_(0, target, self.number[edges][which].to(torch.int32))
+
+    def slot(self, edges: Tensor, staleness: int) -> tuple[Tensor, Tensor]:
+        """Place in the pool [depth * n] of each named edge's publication of that age, and its number (>= 0)."""
+        number = (self.number[edges] - staleness).clamp(min=0)
+        return (number % self.depth) * self.dense.shape[1] + edges, number
+
+    def give(self, source: int, fleet: Fleet, edge: int) -> None:
+        """Start an edge of the fleet from another's newest publication."""
+        slot = int(self.number[source]) % self.depth
+        fleet.dense[edge] = self.dense[slot, source]
+        for name, pool in self.statistics.items():
+            fleet.buffers[name][edge] = pool[slot, source]
+        for table, pool, version in zip(fleet.tables, self.tables, self.version, strict=True):
+            trained = version[slot, source] > 0
+            table.value[edge, trained] = pool[slot, source, trained]

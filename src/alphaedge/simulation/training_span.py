@@ -1,0 +1,136 @@
+"""A stretch: the batches that edges predict and train on between two aggregations, all edges side by side."""
+
+from dataclasses import dataclass, replace
+from typing import final
+
+import torch
+from torch import Tensor
+
+from alphaedge.core.batch import Batch
+from alphaedge.core.gradients import Gradients
+from alphaedge.core.online import Online, learn, predict
+from alphaedge.core.optimizer import Adam
+from alphaedge.core.state import Fleet, Rows
+from alphaedge.simulation.batches import Batches
+
+
+@final
+@dataclass(frozen=True)
+class Stretch:
+    """For k edges and S columns, the batch that each predicts and the batch it trains on, -1 for none.
+
+    Columns run in order; in a column an edge predicts first.
+    """
+
+    edges: Tensor  # [k]
+    predicted: Tensor  # [k, S]
+    trained: Tensor  # [k, S]
+
+    @classmethod
+    def of(cls, plans: dict[int, tuple[list[int], list[int]]]) -> "Stretch":
+        """From each edge's list of (predicted, trained) batches; shorter ones are filled up at the end."""
+        width = max(len(p) for p, _ in plans.values())
+        predicted = torch.tensor([p + [-1] * (width - len(p)) for p, _ in plans.values()])
+        trained = torch.tensor([t + [-1] * (width - len(t)) for _, t in plans.values()])
+        return cls(torch.tensor(list(plans)), predicted, trained)
+
+
+def run_stretch(
+    fleet: Fleet, stretch: Stretch, batches: Batches, gradients: Gradients, online: Online, *, same_pass: bool
+) -> Tensor:
+    """Run a stretch in place and return the outputs [k, S, B] of predicted batches (NaN elsewhere).
+
+    With ``same_pass`` a batch that is predicted and trained on in one column costs one forward pass; right only
+    where the module's outputs do not depend on training mode.
+    """
+    part = fleet.part(stretch.edges)
+    rule = online.row_rule
+    compact = WorkingSet(part, stretch, batches, rule) if isinstance(rule, Adam) and rule.rows == "dense" else None
+    k, width = stretch.predicted.shape
+    outputs: Tensor | None = None
+    training, predicting = stretch.trained >= 0, stretch.predicted >= 0
+    shared = predicting & (stretch.predicted == stretch.trained) & same_pass
+    for s in range(width):
+        for which, numbers, learning in (
+            (predicting[:, s] & ~shared[:, s], stretch.predicted[:, s], False),
+            (training[:, s], stretch.trained[:, s], True),
+        ):
+            places = which.nonzero().flatten()
+            if not len(places):
+                continue
+            everybody = len(places) == k
+            some = part if everybody else part.part(places)
+            batch = batches.get(stretch.edges[places], numbers[places])
+            if compact:
+                batch = compact.renumber(batch, places)
+            if learning:
+                found, _ = learn(some, batch, gradients, online)
+                if not everybody:
+                    part.put(places, some)
+            else:
+                found = predict(some, batch, gradients)
+            if outputs is None:
+                outputs = torch.full((k, width, found.shape[1]), torch.nan, dtype=found.dtype)
+            noted = places[shared[places, s]] if learning else places
+            if len(noted) == k:
+                outputs[:, s] = found
+            elif len(noted):
+                outputs[noted, s] = found[shared[places, s]] if learning else found
+    if compact:
+        compact.finish()
+    fleet.put(stretch.edges, part)
+    assert outputs is not None
+    return outputs
+
+
+@final
+class WorkingSet:
+    """The id rows that a stretch names, taken out of the tables while it runs.
+
+    Dense Adam moves every row at every step. During a stretch that is done to the named rows alone; all others have
+    gradient zero throughout, and ``Adam.coast`` moves them by the whole stretch at once when it is over.
+    """
+
+    def __init__(self, part: Fleet, stretch: Stretch, batches: Batches, optimizer: Adam) -> None:
+        self._part, self._optimizer, self._tables = part, optimizer, part.tables
+        self._before = part.steps.clone()
+        numbers = torch.cat([stretch.predicted, stretch.trained], dim=1)
+        k, columns = numbers.shape
+        named = batches.rows(stretch.edges.repeat_interleave(columns), numbers.clamp(min=0).flatten())
+        self._rows, self._place, working = [], [], []
+        for table, rows in zip(part.tables, named, strict=True):
+            rows = torch.where(numbers.flatten().unsqueeze(1) >= 0, rows, table.scratch).view(k, -1)
+            taken = torch.zeros(k, table.value.shape[1], dtype=torch.bool).scatter_(1, rows, True)
+            place = taken.cumsum(1) - 1
+            size = int(taken.sum(1).max())
+            owner, row = taken.nonzero(as_tuple=True)
+            mine = torch.full((k, size + 1), table.scratch).index_put_((owner, place[owner, row]), row)
+            flat = table.flat(mine)
+            value, m, v = (table.gather(storage, flat) for storage in (table.value, table.m, table.v))
+            working.append(Rows(value, m, v, torch.arange(k)))
+            self._rows.append(flat)
+            self._place.append(torch.where(taken, place, size))
+        part.tables = working
+
+    def renumber(self, batch: Batch, edges: Tensor) -> Batch:
+        """A batch of some of the edges, with its rows as places in the working set."""
+        rows = tuple(place[edges].gather(1, r) for place, r in zip(self._place, batch.rows, strict=True))
+        return replace(batch, rows=rows)
+
+    def finish(self) -> None:
+        """Let the rows that the stretch did not name coast, and put the working set back."""
+        steps = self._part.steps - self._before
+        for table, working, flat, place in zip(self._tables, self._part.tables, self._rows, self._place, strict=True):
+            outside = (place == working.value.shape[1] - 1) & table.v[table.edges].any(-1)
+            owner, row = outside.nonzero(as_tuple=True)
+            other = table.edges[owner] * table.value.shape[1] + row
+            width = table.value.shape[-1]
+            storages = (table.value, table.m, table.v)
+            value, m, v = (storage.view(-1, width).index_select(0, other) for storage in storages)
+            self._optimizer.coast(value, m, v, self._before, steps, owner)
+            for storage, values in zip(storages, (value, m, v), strict=True):
+                storage.view(-1, width).index_copy_(0, other, values)
+            for storage, values in ((table.value, working.value), (table.m, working.m), (table.v, working.v)):
+                table.scatter(storage, flat, values)
+                storage[:, -1] = 0  # the scratch row stays clean
+        self._part.tables = self._tables

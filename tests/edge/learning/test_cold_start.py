@@ -1,0 +1,95 @@
+"""Cold start: an id that is new here and known to peers starts from what they know."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from alphaedge.edge.config import load
+from alphaedge.edge.learning.cold_start import AGAIN, MOST, Adopted, AdoptionLog, Strangers, blend
+from alphaedge.edge.learning.exchange import Pull
+from alphaedge.edge.learning.loop import Learning
+from alphaedge.edge.store.status import read
+
+from .processes import BATCH, EVERY, Edge, events, fleet_of, send, teach, tell, wait_for
+
+
+def pull(keys: list[int], rows: list[list[float]]) -> Pull:
+    return Pull(1, 1, torch.empty(0), {}, (torch.tensor(keys, dtype=torch.long),), (torch.tensor(rows).view(-1, 2),))
+
+
+def test_what_several_peers_know_is_mixed_by_their_weights() -> None:
+    (found,) = blend(
+        {"a": 3.0, "b": 1.0, "c": 0.0},
+        {
+            "a": pull([7, 5], [[4.0, 0.0], [1.0, 1.0]]),
+            "b": pull([7], [[0.0, 8.0]]),
+            "c": pull([9], [[9.0, 9.0]]),
+        },
+    )
+    assert found.keys.tolist() == [5, 7], "9 is known to somebody without a weight alone"
+    assert found.rows.tolist() == [[1.0, 1.0], [3.0, 2.0]]
+    assert blend({}, {}) == []
+
+
+def test_a_stranger_is_asked_for_once_in_a_while_and_never_too_many_at_once() -> None:
+    strangers = Strangers()
+    assert [k.tolist() for k in strangers.pick([[3, 3, 4], []], now=0.0)] == [[3, 4], []]
+    assert [k.tolist() for k in strangers.pick([[3, 5], [3]], now=1.0)] == [[5], [3]], "each table has its own ids"
+    assert strangers.pick([[3]], now=AGAIN)[0].tolist() == [3]
+    assert len(strangers.pick([range(10 * MOST)], now=0.0)[0]) == MOST
+
+
+def test_adoptions_are_found_again_at_their_moment(tmp_path: Path) -> None:
+    log = AdoptionLog(tmp_path / "adopted.db", "s")
+    one = Adopted(1, torch.tensor([5, 2**47]), torch.randn(2, 3, dtype=torch.float64))
+    log.note((2, 80), one)
+    log.note((3, 120), one)
+    again = AdoptionLog(tmp_path / "adopted.db", "s")
+    (found,) = again.at((2, 80))
+    assert found.table == 1
+    assert torch.equal(found.keys, one.keys)
+    assert torch.equal(found.rows, one.rows)
+    assert again.at((2, 81)) == []
+    assert AdoptionLog(tmp_path / "adopted.db", "another").at((2, 80)) == [], (
+        "rows of one model are nothing for another"
+    )
+    again.forget(3)
+    assert again.at((2, 80)) == []
+    assert len(again.at((3, 120))) == 1
+
+
+@pytest.mark.timeout(240)
+def test_an_edge_adopts_rows_at_first_sight_and_again_after_a_crash(tmp_path: Path) -> None:
+    with fleet_of(tmp_path, [("berlin", "DE"), ("boston", "US")]) as (berlin, boston):
+        teach(berlin, 6, seed=1)
+
+        def adopted(edge: Edge) -> int:
+            status = read(edge.folder / "data" / "status.json")
+            return status.adopted if status else 0
+
+        # It begins with berlin's dense part; rows of ids come when somebody asks for them.
+        wait_for(lambda: any((boston.folder / "data/checkpoints").glob("*.safetensors")), "boston to have begun")
+        before, _ = boston.predict(["new"] * 2, [2, 3], [[0.0, 0.0]] * 2)
+        wait_for(lambda: adopted(boston) >= 2, "boston to have heard of items 2 and 3")
+        even, odd = boston.predict(["new"] * 2, [2, 3], [[0.0, 0.0]] * 2)[0]
+        assert even - odd > before[0] - before[1], (
+            "berlin has learned that people like even items, and boston nothing at all"
+        )
+        # Some batches on top, not yet a period: after a crash all of it is there again, from the log and the journal.
+        told = send(boston, events((EVERY - 1) * BATCH, seed=5))
+        assert tell(boston, told)["accepted"] == len(told)
+
+        def learned() -> bool:
+            status = read(boston.folder / "data" / "status.json")
+            return status is not None and status.batches == EVERY - 1
+
+        wait_for(learned, "boston to have learned")
+        was, _ = boston.predict(["new"] * 2, [2, 3], [[0.0, 0.0]] * 2)
+        boston.kill()
+        shutil.rmtree(boston.folder / "data" / "parameters")
+        again = Learning(load(boston.path), boston.folder)
+        assert again.status.adopted >= 2
+        boston.start()
+        assert boston.predict(["new"] * 2, [2, 3], [[0.0, 0.0]] * 2)[0] == was

@@ -1,0 +1,195 @@
+"""What one edge packs another unpacks; what is wrong, foreign or hostile is refused, and by name."""
+
+import pickle
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load, save
+
+from alphaedge.edge.learning.exchange import Pull, Request
+from alphaedge.edge.peers.key_lists import KeyList, KeysError, pack_keys, unpack_keys
+from alphaedge.edge.peers.wire import LARGEST, Expected, Forgotten, Refused, pack_pull, pack_request, unpack_request
+
+KEYS = torch.tensor([3, 7, 2**47])
+REQUEST = Request(4, (KEYS, torch.tensor([5])), (KEYS[:1], torch.tensor([], dtype=torch.int64)))
+PULL = Pull(
+    6,
+    1000,
+    torch.randn(10),
+    {"norm.mean": torch.randn(2)},
+    (KEYS[1:], torch.tensor([], dtype=torch.int64)),
+    (torch.randn(2, 3), torch.empty(0, 4)),
+)
+DATA, LIST = pack_request(REQUEST, "s1", None)
+ROWS = [torch.ones(9, 3), torch.ones(9, 4)]
+EXPECTED = Expected("s1", torch.ones(10), {"norm.mean": torch.zeros(2)}, ROWS, REQUEST.holds, LIST)
+
+
+def packed(pull: Pull, schema: str = "s1", half: bool = False) -> bytes:
+    return pack_pull(pull, LIST, schema, half=half)
+
+
+def same(one: Pull, two: Pull, tolerance: float = 0.0) -> bool:
+    pairs = [(one.dense, two.dense), *zip(one.keys, two.keys, strict=True), *zip(one.rows, two.rows, strict=True)]
+    pairs += [(one.statistics[name], two.statistics[name]) for name in one.statistics]
+    close = all(torch.allclose(a, b, rtol=tolerance, atol=tolerance) for a, b in pairs)
+    return (one.number, one.records) == (two.number, two.records) and close
+
+
+def test_an_answer_arrives_as_it_was_sent() -> None:
+    assert same(EXPECTED.check(packed(PULL)), PULL)
+
+
+def test_half_the_bytes_give_three_digits() -> None:
+    whole, half = packed(PULL), packed(PULL, half=True)
+    assert len(half) < len(whole)
+    found = EXPECTED.check(half)
+    assert same(found, PULL, 0.01)
+    assert found.dense.dtype == torch.float32
+    assert torch.equal(found.keys[0], PULL.keys[0]), "keys are never rounded"
+
+
+SETS = st.lists(st.sets(st.integers(0, 2**61)), min_size=2, max_size=2)
+
+
+def tensors(sets: list[set[int]]) -> tuple[torch.Tensor, ...]:
+    return tuple(torch.tensor(sorted(one), dtype=torch.int64) for one in sets)
+
+
+def as_sets(parts: tuple[torch.Tensor, ...]) -> list[set[int]]:
+    return [set(part.tolist()) for part in parts]
+
+
+@given(st.sets(st.integers(0, 2**61)))
+def test_a_set_of_keys_arrives_as_it_was_sent(keys: set[int]) -> None:
+    assert unpack_keys(pack_keys(torch.tensor(list(keys), dtype=torch.int64))).tolist() == sorted(keys)
+
+
+def test_a_set_of_keys_takes_fewer_bytes_than_its_keys() -> None:
+    keys = torch.randint(2**47, (4000,), generator=torch.Generator().manual_seed(0)).unique()
+    assert len(pack_keys(keys)) < 5.2 * len(keys)
+
+
+@given(st.lists(SETS, min_size=1, max_size=4), st.integers(-1, 2**40))
+def test_a_conversation_says_each_key_once(rounds: list[list[set[int]]], holds: int) -> None:
+    """Whatever the asker knows and has known only since the last time, the other end hears."""
+    mine: KeyList | None = None
+    theirs: list[KeyList] = []
+    known: list[set[int]] = [set(), set()]
+    for fresh in rounds:
+        known = [old | new for old, new in zip(known, fresh, strict=True)]
+        data, mine = pack_request(Request(holds, tensors(known), tensors(fresh)), "s1", mine)
+        found, made = unpack_request(data, "s1", 2, theirs)
+        theirs = [*theirs, made][-2:]
+        assert made.name == mine.name
+        assert (found.holds, as_sets(found.keys), as_sets(found.fresh)) == (holds, known, fresh)
+        assert all(torch.equal(a, b) for a, b in zip(made.keys, mine.keys, strict=True))
+
+
+def test_who_has_forgotten_the_list_says_so_and_is_told_all_again() -> None:
+    data, _ = pack_request(REQUEST, "s1", LIST)
+    with pytest.raises(Forgotten, match="say them all"):
+        unpack_request(data, "s1", 2, [])
+    again, _ = pack_request(REQUEST, "s1", None)
+    found, _ = unpack_request(again, "s1", 2, [])
+    assert as_sets(found.keys) == as_sets(REQUEST.keys)
+    assert as_sets(found.fresh) == as_sets(REQUEST.fresh), "of the others it still holds the rows"
+
+
+def test_a_list_that_is_mostly_gone_is_begun_anew() -> None:
+    data, listed = pack_request(Request(4, (KEYS[:1], KEYS[:0]), (KEYS[:0], KEYS[:0])), "s1", LIST)
+    assert [len(k) for k in listed.keys] == [1, 0]
+    unpack_request(data, "s1", 2, [])
+
+
+def changed(**tensors: torch.Tensor | None) -> bytes:
+    """The answer with other tensors, or without some."""
+    data = packed(PULL)
+    parts = load(data) | {n.replace("__", "."): t for n, t in tensors.items() if t is not None}
+    for name in (n.replace("__", ".") for n, t in tensors.items() if t is None):
+        del parts[name]
+    about = '{"schema":"s1","number":6,"records":1000}'
+    return save(parts, {"alphaedge": about})
+
+
+LIES: dict[str, tuple[Callable[[], bytes], str]] = {
+    "another schema": (lambda: packed(PULL, "s2"), "schema s2"),
+    "an old publication again": (lambda: packed(replace(PULL, number=3)), "publication 3 .* 4 is held"),
+    "nothing published": (lambda: packed(replace(PULL, number=0)), "publication 0"),
+    "fewer records than none": (lambda: packed(replace(PULL, records=-1)), "-1 records"),
+    "not a number": (lambda: changed(dense=torch.full((10,), float("nan"))), "dense is not finite"),
+    "endless rows": (lambda: changed(rows__0=torch.full((2, 3), float("inf"))), "rows.0 is not finite"),
+    "another shape": (lambda: changed(dense=torch.ones(11)), r"dense has shape \(11,\), not \(10,\)"),
+    "other rows": (lambda: changed(rows__0=torch.ones(2, 4)), "rows.0 has shape"),
+    "whole numbers": (lambda: changed(dense=torch.ones(10, dtype=torch.int64)), "dense has type"),
+    "huge": (lambda: changed(dense=torch.full((10,), 1.1 * LARGEST)), "110 times as large"),
+    "huge rows": (lambda: changed(rows__0=torch.full((2, 3), 1e6)), "rows.0 is 1000000 times"),
+    "no dense part": (lambda: changed(dense=None), "dense too many or too few"),
+    "something more": (lambda: changed(virus=torch.ones(1)), "virus too many or too few"),
+    "other places": (lambda: changed(places__0=torch.tensor([0b11100000], dtype=torch.uint8)), "rows.0 has shape"),
+    "places behind the end": (lambda: changed(places__0=torch.tensor([1], dtype=torch.uint8)), "behind the end"),
+    "too many places": (lambda: changed(places__0=torch.zeros(2, dtype=torch.uint8)), "places of a list of 3"),
+    "places that are no places": (lambda: changed(places__0=torch.tensor([0.5])), "places of a list of 3"),
+    "numbers that are too large": (
+        lambda: changed(buffer__norm__mean=torch.full((2,), 1e300, dtype=torch.float64)),
+        "can't hold",
+    ),
+    "half a reply": (lambda: packed(PULL)[:-5], "can't be read"),
+    "nothing": (lambda: b"", "can't be read"),
+    "garbage": (lambda: bytes(range(256)) * 4, "can't be read"),
+    "a pickle": (lambda: pickle.dumps({"dense": [1.0]}), "can't be read"),
+    "a header that lies": (lambda: (2**60).to_bytes(8, "little") + b"{}", "can't be read"),
+    "no word about itself": (lambda: save(load(packed(PULL))), "can't be read"),
+}
+
+
+@pytest.mark.parametrize("lie", list(LIES))
+def test_lies_are_refused_by_name(lie: str) -> None:
+    data, reason = LIES[lie]
+    with pytest.raises(Refused, match=reason):
+        EXPECTED.check(data())
+
+
+@given(st.binary(max_size=300))
+def test_noise_is_refused(data: bytes) -> None:
+    with pytest.raises(Refused):
+        EXPECTED.check(data)
+    with pytest.raises(Refused):
+        unpack_request(data, "s1", 2, [])
+    with pytest.raises(KeysError):
+        unpack_keys(data)
+
+
+def test_a_list_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("alphaedge.edge.peers.key_lists.MOST_KEYS", 10)
+    with pytest.raises(KeysError, match="more than 10 keys"):
+        KeyList.empty(1).extended([[pack_keys(torch.arange(8))], [pack_keys(torch.arange(100, 108))]])
+
+
+def test_a_bomb_is_not_inflated() -> None:
+    bomb = (10).to_bytes(4, "little") + zlib.compress(bytes(10**8))
+    with pytest.raises(KeysError, match="other than 80 bytes"):
+        unpack_keys(bomb)
+
+
+@given(st.integers(0, 10**6), st.integers(0, 255))
+def test_a_damaged_byte_is_refused_or_does_no_harm(place: int, value: int) -> None:
+    data = bytearray(packed(PULL))
+    data[place % len(data)] = value
+    try:
+        found = EXPECTED.check(bytes(data))
+    except Refused:
+        return
+    assert all(torch.isfinite(t).all() for t in (found.dense, *found.rows))
+
+
+def test_a_request_of_another_schema_or_for_other_tables_is_refused() -> None:
+    with pytest.raises(Refused, match="schema s2"):
+        unpack_request(pack_request(REQUEST, "s2", None)[0], "s1", 2, [])
+    with pytest.raises(Refused, match="2 id tables, and there are 1"):
+        unpack_request(DATA, "s1", 1, [])

@@ -1,0 +1,194 @@
+"""What an edge shows of its fleet: told by all, kept through a restart, and nothing that is anybody's secret."""
+
+import json
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from alphaedge.edge.store.status import PeerStatus, Serving, Status
+from alphaedge.edge.trust.announcements import About, Record, RecordError, read
+from alphaedge.monitoring.frames import Fleet, Link, Seen, Vitals, latest
+from alphaedge.monitoring.health import condition, conditions, well
+from alphaedge.monitoring.vitals import due, vitals, with_the_dead
+
+from .processes import Edge, fleet_of, teach, wait_for
+
+
+def fleet(edge: Edge, **headers: str) -> Fleet:
+    request = urllib.request.Request(f"{edge.url}/fleet", headers=headers)
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return msgspec.json.decode(answer.read(), type=Fleet)
+
+
+def alphaedge(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "alphaedge", *words], capture_output=True, text=True)
+
+
+def test_vitals_are_what_learner_and_server_know() -> None:
+    peer = PeerStatus(share=0.25, publication=9, held=7, pulls=3, dense_bytes=100, row_bytes=20, request_bytes=3)
+    status = Status(edge="a", region="DE", schema="s", started=0.0, scores=2, score=0.7, batches=8, peers={"b": peer})
+    found = vitals(status, ["b", "c"], Serving(requests=5, p50=1.0, p99=2.0, pending=4))
+    assert found.links == {"b": Link(share=0.25, behind=2, bytes=123)}
+    assert found.neighbours == ("b", "c")
+    assert (found.score, found.batches, found.requests, found.p99, found.pending) == (0.7, 8, 5, 2.0, 4)
+    assert vitals(Status(edge="a", region="DE", schema="s", started=0.0), [], None).score is None
+
+
+def test_a_large_fleet_is_told_more_seldom() -> None:
+    assert due(0.0, 2.0, 6)
+    assert not due(0.0, 1.9, 6)
+    assert not due(0.0, 9.0, 200)
+    assert due(0.0, 10.0, 200)
+    assert due(100.0, 1.0, 6), "a clock that was set back"
+
+
+def test_who_was_there_is_still_shown() -> None:
+    there, gone = Seen(region="DE", alive=True), Seen(region="FR", alive=True)
+    found = with_the_dead({"a": there, "b": gone}, {"a": there})
+    assert found["a"].alive
+    assert not found["b"].alive
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        Vitals(links={"<script>": Link()}),
+        Vitals(neighbours=("a b",)),
+        Vitals(links={f"e{number}": Link() for number in range(1001)}),
+    ],
+)
+def test_a_record_that_tells_of_impossible_links_is_refused(told: Vitals) -> None:
+    about = About(edge="a", region="DE", address="a:1", schema="s", version=1, vitals=told)
+    with pytest.raises(RecordError, match="links that can't be"):
+        read(Record(msgspec.msgpack.encode(about), b"", b""))
+
+
+def test_conditions_say_what_needs_a_look() -> None:
+    def one(**known: Any) -> Seen:
+        return Seen(region="DE", alive=known.pop("alive", True), mixes=known.pop("mixes", True), vitals=Vitals(**known))
+
+    links = {"b": Link(share=0.5, behind=9)}
+    whole = {
+        "fine": one(batches=1, neighbours=("slow",), links={"slow": Link(share=0.4)}),
+        "new": one(),
+        "dead": one(alive=False, batches=3),
+        "odd": one(mixes=False, batches=3),
+        "alone": one(batches=3, neighbours=("dead",)),
+        "slow": one(batches=3, neighbours=("fine",), links={"fine": Link(behind=4)}),
+        "b": one(batches=1, links=links),
+    }
+    states = {c.edge: c.state for c in conditions(whole)}
+    assert states == {
+        "fine": "ok",
+        "new": "waiting",
+        "dead": "down",
+        "odd": "other schema",
+        "alone": "alone",
+        "slow": "stale",
+        "b": "ok",
+    }
+    assert not well(conditions(whole))
+    assert well([condition("fine", whole["fine"], whole), condition("new", whole["new"], whole)])
+    assert not well([])
+
+
+@pytest.fixture(scope="module")
+def edges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Edge]]:
+    with fleet_of(tmp_path_factory.mktemp("fleet"), [("berlin", "DE"), ("paris", "FR")]) as made:
+        for number, edge in enumerate(made):
+            teach(edge, 2, seed=number)
+        yield made
+
+
+def test_any_edge_tells_of_all(edges: list[Edge]) -> None:
+    for edge in edges:
+        wait_for(lambda: len(learned(edge)) == 2, "both to be known with what they learned")  # noqa: B023
+        found = latest(fleet(edge).frames)
+        assert {name: seen.region for name, seen in found.items()} == {"berlin": "DE", "paris": "FR"}
+        assert all(seen.alive and seen.mixes for seen in found.values())
+
+
+def learned(edge: Edge) -> list[str]:
+    found = latest(fleet(edge).frames)
+    return [name for name, seen in found.items() if seen.vitals.aggregations >= 2 and seen.vitals.requests]
+
+
+def test_nothing_of_a_user_is_shown(edges: list[Edge]) -> None:
+    with urllib.request.urlopen(f"{edges[0].url}/fleet", timeout=10) as answer:
+        text = answer.read().decode()
+    assert "berlin" in text
+    for secret in ("u1", "127.0.0.1", "secret", "item", "user"):
+        assert f'"{secret}' not in text
+
+
+def test_frames_are_streamed_as_they_come(edges: list[Edge]) -> None:
+    last = fleet(edges[0]).frames[-1].time
+    with urllib.request.urlopen(f"{edges[0].url}/fleet/stream?after={last}", timeout=60) as stream:
+        teach(edges[0], 1, seed=9)
+        while not (line := stream.readline()).startswith(b"data: "):
+            assert line, "the stream has ended"
+        told = json.loads(line[6:])
+    assert told["time"] > last
+    assert told["edges"]
+
+
+def test_status_prints_the_fleet_and_ends_with_zero(edges: list[Edge]) -> None:
+    wait_for(lambda: len(learned(edges[0])) == 2, "both to be known with what they learned")
+    done = alphaedge("status", edges[0].url)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "berlin" in done.stdout
+    assert "paris" in done.stdout
+    found = json.loads(alphaedge("status", edges[0].url, "--json").stdout)
+    assert found["well"] is True
+    assert {e["edge"]: e["state"] for e in found["edges"]} == {"berlin": "ok", "paris": "ok"}
+
+
+def test_a_server_that_is_listened_to_ends_at_once_and_remembers(edges: list[Edge]) -> None:
+    berlin, paris = edges
+    with urllib.request.urlopen(f"{paris.url}/fleet/stream", timeout=60) as stream:
+        assert stream.readline()
+        assert paris.stop() == 0
+    wait_for(lambda: not latest(fleet(berlin).frames)["paris"].alive, "berlin to notice")
+    done = alphaedge("status", berlin.url)
+    assert done.returncode == 1
+    assert "down" in done.stdout
+    paris.start()
+    events = [event.kind for frame in fleet(paris).frames for event in frame.events]
+    assert "joined" in events, "what happened before the restart"
+    wait_for(lambda: latest(fleet(berlin).frames)["paris"].alive, "berlin to see it again")
+    kinds = [(e.kind, e.edge) for frame in fleet(berlin).frames for e in frame.events]
+    assert ("left", "paris") in kinds
+    assert ("back", "paris") in kinds
+
+
+def test_status_of_nobody_ends_with_two() -> None:
+    done = alphaedge("status", "http://127.0.0.1:9")
+    assert done.returncode == 2
+    assert "no answer" in done.stderr
+    wrong = alphaedge("status", "berlin")
+    assert wrong.returncode == 2
+    assert "a URL such as" in wrong.stderr
+
+
+def test_the_fleet_is_for_those_who_have_the_token(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("s3cret\n")
+    edge = Edge(tmp_path, serve={"port": 0, "token": "token"})
+    try:
+        edge.start()
+        assert edge.post("/fleet", b"")["status"] == 405
+        for path in ("/fleet", "/fleet/stream"):
+            with pytest.raises(urllib.error.HTTPError, match="401"):
+                urllib.request.urlopen(edge.url + path, timeout=10)
+        assert urllib.request.urlopen(f"{edge.url}/dashboard", timeout=10).status == 200, "the page itself is empty"
+        assert fleet(edge, Authorization="Bearer s3cret").edge == "berlin"
+        assert alphaedge("status", edge.url).returncode == 2
+        assert alphaedge("status", edge.url, "--token-file", str(tmp_path / "token")).returncode == 0
+    finally:
+        edge.end()

@@ -1,0 +1,222 @@
+"""What was acknowledged is in the journal, once, in the order of arrival, whatever happens to the process."""
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from alphaedge.edge.store.journal import Journal, JournalError, Outcome
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path / "data" / "journal.db")
+
+
+def labels(journal: Journal, after: int = 0) -> list[tuple[bytes, float]]:
+    return [(lesson.features, lesson.label) for lesson in journal.lessons(after, 1000)]
+
+
+def test_feedback_finds_its_features_in_the_order_of_arrival(journal: Journal) -> None:
+    one, two, three = journal.predict([b"a", b"b", b"c"], [0.5] * 3, now=1.0)
+    journal.tell([(three, 1.0)], now=2.0)
+    journal.tell([(one, 0.0), (two, 0.5)], now=3.0)
+    assert labels(journal) == [(b"c", 1.0), (b"a", 0.0), (b"b", 0.5)]
+    first = journal.lessons(0, 1)[0]
+    assert (first.predicted, first.told) == (1.0, 2.0)
+    assert labels(journal, after=first.number) == [(b"a", 0.0), (b"b", 0.5)]
+
+
+def test_sending_feedback_again_changes_nothing(journal: Journal) -> None:
+    (one,) = journal.predict([b"a"], [0.5], now=1.0)
+    assert journal.tell([(one, 1.0), (one, 0.0)], now=2.0)[1] == Outcome(one, False, "known")
+    assert journal.tell([(one, 0.0)], now=3.0) == [Outcome(one, False, "known")]
+    assert labels(journal) == [(b"a", 1.0)]
+
+
+def test_ids_that_were_never_given_are_unknown(journal: Journal) -> None:
+    (one,) = journal.predict([b"a"], [0.5], now=1.0)
+    found = journal.tell([(one + 1, 1.0), (0, 1.0), (-5, 1.0), (one, 1.0)], now=2.0)
+    assert [o.reason for o in found] == ["unknown", "unknown", "unknown", ""]
+    assert labels(journal) == [(b"a", 1.0)]
+
+
+def test_what_expires_is_dropped_or_a_no(journal: Journal) -> None:
+    one, two = journal.predict([b"a", b"b"], [0.5] * 2, now=1.0)
+    (three,) = journal.predict([b"c"], [0.5], now=5.0)
+    journal.tell([(two, 1.0)], now=6.0)
+    assert journal.expire(before=4.0, negative=False, now=7.0) == 1
+    assert journal.tell([(one, 1.0)], now=8.0) == [Outcome(one, False, "expired")]
+    assert (journal.expired(), journal.pending()) == (1, 1)
+    assert journal.expire(before=6.0, negative=True, now=9.0) == 1
+    assert journal.tell([(three, 1.0)], now=9.0) == [Outcome(three, False, "known")]
+    assert labels(journal) == [(b"b", 1.0), (b"c", 0.0)]
+    assert journal.pending() == 0
+
+
+def test_what_is_forgotten_was_learned_and_is_old(journal: Journal) -> None:
+    old = journal.predict([b"a", b"b"], [0.5] * 2, now=1.0)
+    new = journal.predict([b"c"], [0.5], now=9.0)
+    journal.tell([(p, 1.0) for p in (*old, *new)], now=10.0)
+    first = journal.lessons(0, 1)[0].number
+    assert journal.forget(learned=first, before=5.0) == 1
+    assert labels(journal) == [(b"b", 1.0), (b"c", 1.0)], "b is old but not learned"
+    assert journal.forget(learned=journal.newest(), before=5.0) == 1
+    assert labels(journal) == [(b"c", 1.0)], "c is learned, but may be sent again"
+    assert journal.tell([(old[0], 0.0)], now=11.0) == [Outcome(old[0], False, "expired")]
+    assert journal.predict([b"d"], [0.5], now=12.0)[0] > new[0], "numbers are never given twice"
+
+
+def test_numbers_go_on_after_everything_was_forgotten(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j.db")
+    ids = journal.predict([b"a", b"b"], [0.5] * 2, now=1.0)
+    journal.tell([(p, 1.0) for p in ids], now=1.0)
+    newest = journal.newest()
+    journal.forget(newest, before=9.0)
+    journal.close()
+    journal = Journal(tmp_path / "j.db")
+    assert journal.newest() == newest
+    (three,) = journal.predict([b"c"], [0.5], now=2.0)
+    assert three > max(ids)
+    journal.tell([(three, 1.0)], now=2.0)
+    assert journal.lessons(newest, 10)[0].features == b"c"
+
+
+def test_a_reader_sees_what_a_writer_has_acknowledged(tmp_path: Path) -> None:
+    writer = Journal(tmp_path / "j.db")
+    reader = Journal(tmp_path / "j.db", readonly=True)
+    for round_ in range(3):
+        (one,) = writer.predict([b"%d" % round_], [0.5], now=1.0)
+        writer.tell([(one, 1.0)], now=1.0)
+        assert labels(reader)[-1] == (b"%d" % round_, 1.0)
+    with pytest.raises(JournalError, match="nothing was written"):
+        reader.predict([b"x"], [0.5], now=1.0)
+
+
+def test_a_full_disk_is_said_and_nothing_is_half_written(journal: Journal) -> None:
+    pages = journal._db.execute("pragma page_count").fetchone()[0]
+    journal._db.execute(f"pragma max_page_count = {pages + 2}")
+    with pytest.raises(JournalError, match=r"nothing was written .*full"):
+        journal.predict([b"x" * 1000] * 100, [0.5] * 100, now=1.0)
+    assert journal.pending() == 0
+    journal._db.execute("pragma max_page_count = 1000000")
+    assert len(journal.predict([b"x" * 1000] * 100, [0.5] * 100, now=1.0)) == 100
+
+
+def test_a_file_that_is_no_journal_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "j.db"
+    path.write_bytes(b"this is no database, but it is long enough to look like one" * 50)
+    before = path.read_bytes()
+    with pytest.raises(JournalError, match="can't be opened"):
+        Journal(path)
+    assert path.read_bytes() == before
+    with pytest.raises(JournalError, match="there is no journal"):
+        Journal(tmp_path / "none.db", readonly=True)
+
+
+def test_a_journal_of_another_version_is_refused(tmp_path: Path) -> None:
+    Journal(tmp_path / "j.db").close()
+    with sqlite3.connect(tmp_path / "j.db") as db:
+        db.execute("pragma user_version = 9")
+    with pytest.raises(JournalError, match="version 9"):
+        Journal(tmp_path / "j.db")
+
+
+WRITER = """
+import sys
+import tempfile
+from pathlib import Path
+from alphaedge.edge.store.journal import Journal
+journal = Journal(Path(sys.argv[1]))
+for i in range(10**9):
+    ids = journal.predict([b"%d" % i], [0.5], now=float(i))
+    print("p", ids[0], i, flush=True)
+    journal.tell([(ids[0], float(i % 2))], now=float(i))
+    print("f", ids[0], i, flush=True)
+"""
+
+
+def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    acknowledged: dict[str, set[tuple[int, int]]] = {"p": set(), "f": set()}
+    rng = random.Random(0)
+    for _ in range(5):
+        process = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path / "j.db")], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        for _line in range(rng.randint(1, 60)):
+            kind, prediction, i = process.stdout.readline().split()
+            acknowledged[kind].add((int(prediction), int(i)))
+        os.kill(process.pid, signal.SIGKILL)
+        for line in process.stdout.read().splitlines():
+            kind, prediction, i = line.split()
+            acknowledged[kind].add((int(prediction), int(i)))
+        process.wait()
+    journal = Journal(tmp_path / "j.db")
+    found = set(journal._db.execute("select id, cast(features as text) from prediction"))
+    assert {(p, str(i)) for p, i in acknowledged["p"]} <= found
+    told = {row[0] for row in journal._db.execute("select prediction from feedback")}
+    assert {p for p, _ in acknowledged["f"]} <= told
+    lessons = journal.lessons(0, 10**6)
+    assert [lesson.number for lesson in lessons] == sorted({lesson.number for lesson in lessons})
+
+
+class AgainstAList(RuleBasedStateMachine):
+    """A journal beside the plainest model of one: dictionaries and a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.journal = Journal(Path(tempfile.mkdtemp(dir=os.environ["PYTEST_JOURNALS"])) / "j.db")
+        self.waiting: dict[int, bytes] = {}
+        self.told: list[tuple[bytes, float]] = []
+        self.known: set[int] = set()
+        self.clock = 0.0
+
+    @rule(count=st.integers(0, 3))
+    def predict(self, count: int) -> None:
+        self.clock += 1
+        features = [os.urandom(4) for _ in range(count)]
+        self.waiting |= dict(
+            zip(self.journal.predict(features, [0.5] * len(features), self.clock), features, strict=True)
+        )
+
+    @rule(prediction=st.integers(-1, 30), label=st.sampled_from([0.0, 1.0]))
+    def tell(self, prediction: int, label: float) -> None:
+        (found,) = self.journal.tell([(prediction, label)], self.clock)
+        assert found.accepted == (prediction in self.waiting)
+        if found.accepted:
+            self.told.append((self.waiting.pop(prediction), label))
+
+    @rule(negative=st.booleans())
+    def expire(self, negative: bool) -> None:
+        count = self.journal.expire(self.clock, negative=negative, now=self.clock)
+        new = list(self.journal._db.execute("select id from prediction where time >= ?", (self.clock,)))
+        late = [p for p in sorted(self.waiting) if (p,) not in new]
+        assert count == len(late)
+        for prediction in late:
+            features = self.waiting.pop(prediction)
+            if negative:
+                self.told.append((features, 0.0))
+
+    @invariant()
+    def lessons_are_what_was_told_in_order(self) -> None:
+        assert [(x.features, x.label) for x in self.journal.lessons(0, 10_000)] == self.told
+        assert self.journal.pending() == len(self.waiting)
+
+
+@pytest.fixture(autouse=True)
+def _journals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_JOURNALS", str(tmp_path))
+
+
+TestAgainstAList = AgainstAList.TestCase
+TestAgainstAList.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)

@@ -1,0 +1,156 @@
+"""The inference protocol: what a real client sends is understood, what it gets back it understands."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import tritonclient.http as triton
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from alphaedge import InvalidValue
+from alphaedge.inference.codec import JSON_LENGTH, TYPES, Array, parse, respond
+
+NUMBERS = st.sampled_from([np.dtype(code) for code in TYPES.values()]).flatmap(
+    lambda kind: arrays.arrays(kind, arrays.array_shapes(max_dims=3, max_side=4), elements=_elements(kind))
+)
+TEXTS = arrays.arrays(object, arrays.array_shapes(max_dims=2, max_side=4), elements=st.text().map(str.encode))
+
+
+def _elements(kind: np.dtype[Any]) -> st.SearchStrategy[Any]:
+    plain = {"allow_nan": False, "allow_infinity": False} if kind.kind == "f" else {}
+    return arrays.from_dtype(kind, **plain)  # type: ignore[arg-type]
+
+
+def sent(inputs: dict[str, Array], *, binary: bool, outputs: list[Any] | None = None) -> tuple[bytes, str | None]:
+    """What tritonclient puts on the wire."""
+    made = []
+    for name, array in inputs.items():
+        kind = "BYTES" if array.dtype == object else next(n for n, c in TYPES.items() if np.dtype(c) == array.dtype)
+        one = triton.InferInput(name, list(array.shape), kind)
+        one.set_data_from_numpy(array, binary_data=binary)
+        made.append(one)
+    body, length = triton.InferenceServerClient.generate_request_body(made, outputs=outputs, request_id="r1")
+    return body if isinstance(body, bytes) else body.encode(), None if length is None else str(length)
+
+
+def same(one: Array, two: Array) -> bool:
+    return one.shape == two.shape and bool((one == two).all()) and one.dtype == two.dtype
+
+
+@given(st.dictionaries(st.text("abc", min_size=1), st.one_of(NUMBERS, TEXTS), min_size=1, max_size=3), st.booleans())
+def test_what_a_real_client_sends_is_understood(inputs: dict[str, Array], binary: bool) -> None:
+    # The client itself refuses to put half-precision numbers into JSON.
+    inputs = {k: v for k, v in inputs.items() if binary or v.dtype != np.float16}
+    if not inputs:
+        return
+    call = parse(*sent(inputs, binary=binary))
+    assert call.id == "r1"
+    assert list(call.inputs) == list(inputs)
+    assert all(same(call.inputs[name], array) for name, array in inputs.items())
+
+
+@given(st.dictionaries(st.text("abc", min_size=1), st.one_of(NUMBERS, TEXTS), min_size=1, max_size=3), st.booleans())
+def test_what_it_gets_back_it_understands(outputs: dict[str, Array], binary: bool) -> None:
+    outputs = {k: v for k, v in outputs.items() if binary or v.dtype != np.float16}
+    wanted = [triton.InferRequestedOutput(name, binary_data=binary) for name in outputs]
+    call = parse(*sent({"x": np.zeros(1, np.float32)}, binary=False, outputs=wanted))
+    body, headers = respond("shop", "7", call, outputs)
+    length = headers.get(JSON_LENGTH)
+    found = triton.InferenceServerClient.parse_response_body(
+        body, header_length=None if length is None else int(length)
+    )
+    assert found.get_response()["model_name"] == "shop"
+    assert found.get_response()["model_version"] == "7"
+    assert found.get_response()["id"] == "r1"
+    for name, array in outputs.items():
+        told = found.as_numpy(name)
+        if not binary and array.dtype == object:  # the client leaves text that comes as JSON as it is
+            array = np.array([v.decode() for v in array.flat], dtype=object).reshape(array.shape)
+        assert same(told, array)
+
+
+def test_outputs_are_those_that_were_asked_for_or_all() -> None:
+    every = {"y": np.ones(2, np.float32), "prediction_id": np.arange(2)}
+    plain = parse(one())
+    assert [o["name"] for o in json.loads(respond("m", "1", plain, every)[0])["outputs"]] == ["y", "prediction_id"]
+    asked = [triton.InferRequestedOutput("y", binary_data=False)]
+    only = parse(*sent({"x": np.zeros(1)}, binary=False, outputs=asked))
+    assert [o["name"] for o in json.loads(respond("m", "1", only, every)[0])["outputs"]] == ["y"]
+    odd = parse(*sent({"x": np.zeros(1)}, binary=False, outputs=[triton.InferRequestedOutput("z", binary_data=False)]))
+    with pytest.raises(InvalidValue, match="'z'; allowed: one of y, prediction_id"):
+        respond("m", "1", odd, every)
+
+
+def test_nested_data_is_read_in_order() -> None:
+    text = json.dumps({"inputs": [{"name": "x", "shape": [2, 2], "datatype": "INT64", "data": [[1, 2], [3, 4]]}]})
+    assert parse(text.encode()).inputs["x"].tolist() == [[1, 2], [3, 4]]
+
+
+def test_parameters_of_anybody_else_are_let_pass() -> None:
+    one = {"name": "x", "shape": [1], "datatype": "FP32", "data": [1], "parameters": {"content_type": "np"}}
+    assert parse(json.dumps({"inputs": [one], "parameters": {"trace": 1}, "extra": []}).encode()).inputs["x"] == 1
+
+
+def one(**changes: Any) -> bytes:
+    return json.dumps({"inputs": [{"name": "x", "shape": [2], "datatype": "FP32", "data": [1, 2]} | changes]}).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", ["request", "an inference request"]),
+        (b"{", ["request"]),
+        (b"[]", ["request"]),
+        (b'{"inputs": 3}', ["request"]),
+        (one(shape=[3]), ["inputs.x.data", "2 values", "3, by its shape"]),
+        (one(shape=[-1]), ["inputs.x.shape", "[-1]", "0 or more"]),
+        (one(shape=[]), ["inputs.x.shape"]),
+        (one(shape=[1] * 9), ["inputs.x.shape"]),
+        (one(shape=[2**40, 2**40]), ["inputs.x.shape"]),
+        (one(datatype="FP128"), ["inputs.x.datatype", "FP128", "FP32"]),
+        (one(data=["a", "b"]), ["inputs.x.data", "'a'", "numbers of type FP32"]),
+        (one(data=[True, False]), ["inputs.x.data", "True"]),
+        (one(data=[None, 1]), ["inputs.x.data", "None"]),
+        (one(data={"a": 1}), ["request"]),
+        (one(datatype="INT8", data=[1, 300]), ["inputs.x.data", "300", "-128 to 127"]),
+        (one(datatype="INT64", data=[1, 0.5]), ["inputs.x.data", "0.5"]),
+        (one(datatype="UINT8", data=[1, -1]), ["inputs.x.data", "-1"]),
+        (one(datatype="BYTES", data=[1, 2]), ["inputs.x.data", "1", "text"]),
+        (one(parameters={"binary_data_size": 5}), ["inputs.x.binary_data_size", "5", "0 bytes left"]),
+        (one(parameters={"binary_data_size": -1}), ["inputs.x.binary_data_size", "-1"]),
+        (one() + b"x", ["request"]),
+    ],
+)
+def test_what_is_wrong_is_named(body: bytes, words: list[str]) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        parse(body)
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("length", ["x", "-1", "1e3", "99999999", "", "²"])
+def test_a_header_that_is_no_length_is_refused(length: str) -> None:
+    with pytest.raises(InvalidValue, match=JSON_LENGTH):
+        parse(one(), length)
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "raw"),
+    [("FP32", 2, b"1234567"), ("BYTES", 2, b"\1\0\0\0a\5\0\0\0b"), ("BYTES", 1, b"\1\0"), ("BOOL", 1, b"\2")],
+)
+def test_bytes_that_do_not_fit_are_refused(kind: str, count: int, raw: bytes) -> None:
+    size = {"binary_data_size": len(raw)}
+    text = json.dumps({"inputs": [{"name": "x", "shape": [count], "datatype": kind, "parameters": size}]}).encode()
+    with pytest.raises(InvalidValue, match=r"inputs\.x"):
+        parse(text + raw, str(len(text)))
+    with pytest.raises(InvalidValue):
+        parse(text + raw + b"more", str(len(text)))
+
+
+@given(st.binary(max_size=200), st.one_of(st.none(), st.integers(0, 300).map(str)))
+def test_nothing_but_a_refusal_comes_of_noise(body: bytes, length: str | None) -> None:
+    with pytest.raises(InvalidValue):
+        parse(body, length)

@@ -1,0 +1,145 @@
+"""What others may fetch: only rows that were trained since change, and old generations stay as they were."""
+
+import torch
+
+from alphaedge.core.state import Fleet
+from alphaedge.simulation.publications import Published
+
+from .fleets import factors, normalised
+
+EDGES = 3
+
+
+def fleet() -> Fleet:
+    return Fleet.start([factors(4, 6)], [0] * EDGES)
+
+
+def nothing_trained(some: Fleet) -> list[torch.Tensor]:
+    return [torch.zeros(t.value.shape[:2], dtype=torch.bool) for t in some.tables]
+
+
+def move(some: Fleet, by: float) -> None:
+    """Change every number of every edge."""
+    some.dense += by
+    for table in some.tables:
+        table.value += by
+
+
+def test_the_first_generation_is_the_initial_model() -> None:
+    some = fleet()
+    found = Published(some, 2, ())
+    slot, number = found.slot(torch.arange(EDGES), staleness=0)
+    assert number.tolist() == [0] * EDGES
+    assert torch.equal(found.dense.flatten(0, 1)[slot], some.dense)
+    assert all(int(v.max()) == 0 for v in found.version)
+
+
+def test_only_rows_trained_since_the_last_publication_change() -> None:
+    some = fleet()
+    found = Published(some, 1, ())
+    before = [t.clone() for t in found.tables]
+    trained = nothing_trained(some)
+    trained[1][2, [0, 4]] = True
+    move(some, 1.0)
+    found.publish(torch.tensor([2]), some, trained, torch.tensor([0, 0, 70]))
+    assert torch.equal(found.dense[0, 2], some.dense[2])
+    assert torch.equal(found.tables[0], before[0])
+    expected = before[1].clone()
+    expected[0, 2, [0, 4]] = some.tables[1].value[2, [0, 4]]
+    assert torch.equal(found.tables[1], expected)
+    assert found.version[1][0, 2].tolist() == [1, 0, 0, 0, 1, 0, 0]
+    assert found.records[0].tolist() == [0, 0, 70]
+
+
+def test_who_does_not_publish_stays_as_it_was() -> None:
+    some = fleet()
+    found = Published(some, 1, ())
+    before = [t.clone() for t in (found.dense, *found.tables)]
+    trained = [torch.ones_like(flags) for flags in nothing_trained(some)]
+    move(some, 1.0)
+    found.publish(torch.tensor([1]), some, trained, torch.ones(EDGES, dtype=torch.long))
+    assert found.number.tolist() == [0, 1, 0]
+    for now, then in zip((found.dense, *found.tables), before, strict=True):
+        assert torch.equal(now[:, [0, 2]], then[:, [0, 2]])
+        assert not torch.equal(now[:, 1], then[:, 1])
+
+
+def test_a_row_that_only_mixing_moved_is_published_as_it_was_trained() -> None:
+    some = fleet()
+    found = Published(some, 1, ())
+    trained = nothing_trained(some)
+    trained[1][0, 3] = True
+    edge, records = torch.tensor([0]), torch.ones(EDGES, dtype=torch.long)
+    move(some, 1.0)
+    found.publish(edge, some, trained, records)
+    as_trained = found.tables[1][0, 0, 3].clone()
+    move(some, 5.0)  # a mix
+    found.publish(edge, some, nothing_trained(some), records)
+    assert torch.equal(found.tables[1][0, 0, 3], as_trained)
+    assert int(found.version[1][0, 0, 3]) == 1
+
+
+def test_older_generations_can_be_read_as_they_were() -> None:
+    some = fleet()
+    depth = 3
+    found = Published(some, depth, ())
+    edge, records = torch.tensor([1]), torch.ones(EDGES, dtype=torch.long)
+    dense, rows = [some.dense[1].clone()], [found.tables[1][0, 1].clone()]
+    for generation in range(1, 8):
+        trained = nothing_trained(some)
+        trained[1][1, generation % 6] = True
+        move(some, 1.0)
+        found.publish(edge, some, trained, records * generation)
+        row = rows[-1].clone()
+        row[generation % 6] = some.tables[1].value[1, generation % 6]
+        dense.append(some.dense[1].clone())
+        rows.append(row)
+        for staleness in range(depth):
+            slot, number = found.slot(edge, staleness)
+            assert number.item() == max(0, generation - staleness)
+            assert torch.equal(found.dense.flatten(0, 1)[slot[0]], dense[number.item()])
+            assert torch.equal(found.tables[1].flatten(0, 1)[slot[0]], rows[number.item()])
+            assert int(found.records.flatten()[slot[0]]) == number.item()
+
+
+def test_edges_in_different_generations_publish_together() -> None:
+    some = fleet()
+    initial = some.dense.clone()
+    found = Published(some, 2, ())
+    none, records = nothing_trained(some), torch.ones(EDGES, dtype=torch.long)
+    found.publish(torch.tensor([0]), some, none, records)
+    move(some, 1.0)
+    found.publish(torch.tensor([0, 2]), some, none, records)
+    slot, number = found.slot(torch.arange(EDGES), staleness=0)
+    assert number.tolist() == [2, 0, 1]
+    now = found.dense.flatten(0, 1)[slot]
+    assert torch.equal(now[[0, 2]], some.dense[[0, 2]])
+    assert torch.equal(now[1], initial[1])
+
+
+def test_a_newcomer_starts_from_anothers_newest_publication() -> None:
+    some = fleet()
+    found = Published(some, 2, ())
+    trained = [torch.ones_like(flags) for flags in nothing_trained(some)]
+    for _ in range(3):
+        move(some, 1.0)
+        found.publish(torch.tensor([0]), some, trained, torch.ones(EDGES, dtype=torch.long))
+    published = some.copy()
+    move(some, 7.0)
+    found.give(0, some, 2)
+    assert torch.equal(some.dense[2], published.dense[0])
+    for mine, theirs in zip(some.tables, published.tables, strict=True):
+        assert torch.equal(mine.value[2], theirs.value[0])
+    assert torch.equal(some.dense[1], published.dense[1] + 7)
+
+
+def test_running_statistics_are_published_where_they_are_mixed() -> None:
+    model = normalised()
+    some = Fleet.start([model], [0] * EDGES)
+    found = Published(some, 2, model.statistics())
+    assert set(found.statistics) == {"layers.1.running_mean", "layers.1.running_var"}
+    some.buffers["layers.1.running_mean"] += 3
+    found.publish(torch.tensor([1]), some, [], torch.ones(EDGES, dtype=torch.long))
+    pool = found.statistics["layers.1.running_mean"]
+    assert torch.equal(pool[1, 1], some.buffers["layers.1.running_mean"][1])
+    assert torch.equal(pool[1, 0], torch.zeros(6))

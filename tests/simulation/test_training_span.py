@@ -1,0 +1,131 @@
+"""A stretch of many edges is each edge's own loop of predicting and learning, whatever gaps its plan has."""
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor
+
+from alphaedge import Adam, Conditions
+from alphaedge.core.gradients import OneAtATime
+from alphaedge.core.online import Online, learn, predict
+from alphaedge.core.state import Fleet
+from alphaedge.simulation.batches import Batches, Inputs, Labels
+from alphaedge.simulation.training_span import Stretch, run_stretch
+
+from .fleets import factors, normalised, shop_data
+
+SIZE, EDGES = 4, 3
+
+# Edge 0 predicts and learns at once, edge 1 learns late and pauses, edge 2 is done early.
+PLANS: dict[int, tuple[list[int], list[int]]] = {
+    0: ([0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5]),
+    1: ([-1, 0, 1, 2, 3, 4], [7, -1, -1, 0, 1, 6]),
+    2: ([5, 6], [-1, 6]),
+}
+
+
+@dataclass
+class Setting:
+    batches: Batches
+    gradients: OneAtATime
+    fleet: Fleet
+
+
+def setting() -> Setting:
+    torch.manual_seed(0)
+    data = shop_data(edges=EDGES, events=100)
+    model = factors(30, 20)
+    inputs = Inputs.cut(data, model, SIZE)
+    batches = Batches([inputs], [Labels.draw(data, inputs, SIZE, Conditions(), 0, torch.float32)])
+    fleet = Fleet.start([model], [0] * EDGES)
+    return Setting(batches, OneAtATime(model), fleet)
+
+
+def loop(given: Setting, online: Online) -> dict[tuple[int, int], Tensor]:
+    """The same by hand: edge by edge, whole tables, no working set."""
+    found = {}
+    for edge, (predicted, trained) in PLANS.items():
+        some = torch.tensor([edge])
+        for p, t in zip(predicted, trained, strict=True):
+            part = given.fleet.part(some)
+            if p >= 0:
+                batch = given.batches.get(some, torch.tensor([p]))
+                found[edge, p] = predict(part, batch, given.gradients)[0]
+            if t >= 0:
+                learn(part, given.batches.get(some, torch.tensor([t])), given.gradients, online)
+                given.fleet.put(some, part)
+    return found
+
+
+def everything(fleet: Fleet) -> list[Tensor]:
+    tables = [x for t in fleet.tables for x in (t.value, t.m, t.v)]
+    return [fleet.dense, fleet.dense_m, fleet.dense_v, fleet.steps.float(), *tables]
+
+
+@pytest.mark.parametrize("rows", ["lazy", "dense"])
+@pytest.mark.parametrize("same_pass", [True, False])
+@pytest.mark.parametrize("local_steps", [1, 2])
+def test_a_stretch_is_a_loop_over_its_edges(rows: str, same_pass: bool, local_steps: int) -> None:
+    online = Online(Adam(0.05, rows=rows), local_steps)  # type: ignore[arg-type]
+    together, alone = setting(), setting()
+    stretch = Stretch.of(PLANS)
+    for _ in range(2):  # the second starts from moments that are not zero
+        outputs = run_stretch(
+            together.fleet, stretch, together.batches, together.gradients, online, same_pass=same_pass
+        )
+        expected = loop(alone, online)
+        for place, (edge, (predicted, _)) in enumerate(PLANS.items()):
+            for column in range(stretch.predicted.shape[1]):
+                number = predicted[column] if column < len(predicted) else -1
+                if number >= 0:
+                    assert torch.allclose(outputs[place, column], expected[edge, number], atol=1e-5)
+                else:
+                    assert bool(outputs[place, column].isnan().all())
+        for mine, theirs in zip(everything(together.fleet), everything(alone.fleet), strict=True):
+            assert torch.allclose(mine, theirs, atol=2e-5)
+
+
+@pytest.mark.parametrize("rows", ["lazy", "dense"])
+def test_the_row_that_nobody_means_stays_clean(rows: str) -> None:
+    given = setting()
+    online = Online(Adam(0.05, rows=rows))  # type: ignore[arg-type]
+    run_stretch(given.fleet, Stretch.of(PLANS), given.batches, given.gradients, online, same_pass=True)
+    for table in given.fleet.tables:
+        assert not bool(table.value[:, -1].any())
+        assert not bool(table.m[:, -1].any())
+
+
+def test_with_lazy_rows_only_rows_of_trained_batches_move_and_with_dense_rows_momentum_goes_on() -> None:
+    moved = {}
+    for rows in ("lazy", "dense"):
+        given = setting()
+        online = Online(Adam(0.05, rows=rows))  # type: ignore[arg-type]
+        first, second = Stretch.of({0: ([0], [0])}), Stretch.of({0: ([1], [1])})
+        run_stretch(given.fleet, first, given.batches, given.gradients, online, same_pass=True)
+        before = given.fleet.tables[1].value.clone()
+        run_stretch(given.fleet, second, given.batches, given.gradients, online, same_pass=True)
+        changed = (given.fleet.tables[1].value != before).any(-1)
+        assert not bool(changed[1:].any())
+        moved[rows] = set(changed[0].nonzero().flatten().tolist())
+    named = [set(given.batches.rows(torch.tensor([0]), torch.tensor([t]))[1][0].tolist()) - {20} for t in (0, 1)]
+    assert moved["lazy"] == named[1]
+    assert moved["dense"] == named[0] | named[1]
+    assert named[0] - named[1]
+
+
+def test_plans_of_different_length_are_filled_up_at_the_end() -> None:
+    stretch = Stretch.of(PLANS)
+    assert stretch.edges.tolist() == [0, 1, 2]
+    assert stretch.predicted[2].tolist() == [5, 6, -1, -1, -1, -1]
+    assert stretch.trained[2].tolist() == [-1, 6, -1, -1, -1, -1]
+
+
+def test_a_module_whose_outputs_depend_on_the_mode_needs_two_passes() -> None:
+    """The forward pass of training is not the prediction: same_pass would be wrong here, and is found out."""
+    model = normalised()
+    part = Fleet.start([model], [0])
+    x = torch.randn(1, 8, 2)
+    gradients = OneAtATime(model)
+    training = gradients.gradient(part.dense, [], part.buffers, [x], torch.zeros(1, 8)).outputs
+    assert not torch.allclose(training, gradients.outputs(part.dense, [], part.buffers, [x]), atol=1e-3)

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import torch
 
-from alphaedge.core.aggregation import Fetched, Learned, Weights, aggregate
+from alphaedge.core.aggregation import HeldModels, Learned, Weights, aggregate
 from alphaedge.core.gradients import Stacked
 from alphaedge.core.model import Model
 from alphaedge.core.online import Online
 from alphaedge.data.stream import Dataset
-from alphaedge.simulation.publications import Published
-from alphaedge.simulation.training_span import Stretch, run_stretch
+from alphaedge.simulation.publications import Publications
+from alphaedge.simulation.training_span import TrainingSpan, run_span
 from benchmarks.common import arguments, deepfm_shape, in_turn, median_ratio, mlp_shape, prepare, report
 
 STEPS, PEERS = 20, 5
@@ -21,10 +21,10 @@ def jobs_for(data: Dataset, model: Model) -> dict[str, Callable[[], None]]:
     batches, fleet, _ = prepare(data, model)
     gradients, online, edges = Stacked(model), Online(), torch.arange(len(data.streams))
     numbers = torch.arange(STEPS).expand(len(edges), -1)
-    stretch = Stretch(edges, numbers, numbers)
+    stretch = TrainingSpan(edges, numbers, numbers)
 
     def local() -> None:
-        run_stretch(fleet, stretch, batches, gradients, online, same_pass=True)
+        run_span(fleet, stretch, batches, gradients, online, same_pass=True)
 
     local()
     # An edge knows the rows that its whole stream names, as after a long run.
@@ -33,11 +33,11 @@ def jobs_for(data: Dataset, model: Model) -> dict[str, Callable[[], None]]:
     for t, rows in enumerate(batches.rows(edges.repeat_interleave(whole.shape[1]), whole.flatten())):
         known[t].scatter_(1, rows.view(len(edges), -1), True)
         known[t][:, -1] = False
-    pool = Published(fleet, 1, ())
+    pool = Publications(fleet, 1, ())
     pool.publish(edges, fleet, known, torch.ones_like(edges))
     index = torch.stack([torch.randperm(len(edges) - 1)[:PEERS] for _ in edges])
     index += index >= edges.unsqueeze(1)
-    fetched = Fetched(
+    fetched = HeldModels(
         pool.dense.flatten(0, 1),
         tuple(t.flatten(0, 1) for t in pool.tables),
         tuple(known),

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from alphaedge.core.fields import Field
 from alphaedge.core.model import Model
-from alphaedge.core.state import Fleet
+from alphaedge.core.state import ModelState
 from alphaedge.data.stream import Dataset, Stream
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp
@@ -66,11 +66,11 @@ def _data(fields: tuple[Field, ...], edges: int, batches: int, task: Any) -> Dat
     return Dataset("benchmark", task, fields, streams)
 
 
-def prepare(data: Dataset, model: Model) -> tuple[Batches, Fleet, Inputs]:
+def prepare(data: Dataset, model: Model) -> tuple[Batches, ModelState, Inputs]:
     """Batches and a fleet for a benchmark's data."""
     inputs = Inputs.cut(data, model, BATCH)
     labels = Labels.draw(data, inputs, BATCH, Conditions(), 0, model.dtype)
-    return Batches([inputs], [labels]), Fleet.start([model], [0] * len(data.streams)), inputs
+    return Batches([inputs], [labels]), ModelState.start([model], [0] * len(data.streams)), inputs
 
 
 def in_turn(jobs: dict[str, Callable[[], None]], rounds: int) -> dict[str, list[float]]:

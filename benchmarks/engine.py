@@ -15,7 +15,7 @@ from alphaedge.core.model import Model
 from alphaedge.core.online import Online
 from alphaedge.core.optimizer import Adam
 from alphaedge.data.stream import Dataset
-from alphaedge.simulation.training_span import Stretch, run_stretch
+from alphaedge.simulation.training_span import TrainingSpan, run_span
 from benchmarks.common import BATCH, arguments, deepfm_shape, in_turn, median_ratio, mlp_shape, prepare, report
 
 STEPS = 20
@@ -46,8 +46,8 @@ def engine(data: Dataset, model: Model, rows: Kind) -> Callable[[], None]:
     batches, fleet, _ = prepare(data, model)
     gradients, online = Stacked(model), Online(Adam(0.001, rows=rows))
     numbers = torch.arange(STEPS).expand(len(fleet), -1)
-    stretch = Stretch(torch.arange(len(fleet)), numbers, numbers)
-    return lambda: (run_stretch(fleet, stretch, batches, gradients, online, same_pass=True), None)[1]
+    stretch = TrainingSpan(torch.arange(len(fleet)), numbers, numbers)
+    return lambda: (run_span(fleet, stretch, batches, gradients, online, same_pass=True), None)[1]
 
 
 def main() -> None:

@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 
 from alphaedge.edge.config import load
-from alphaedge.edge.learning.loop import schema, seeded
-from alphaedge.edge.store.parameters import Reader, Version
+from alphaedge.edge.model import schema, seeded
+from alphaedge.edge.store.parameters import ParameterReader, ParameterVersion
 from benchmarks.common import arguments, report
 from benchmarks.live import FEEDBACK, INFER, Edge, bodies, cpu_seconds, fleet, stolen_seconds
 from benchmarks.load import Found, Load, send
@@ -100,10 +100,10 @@ def swaps(edge: Edge, periods: int) -> tuple[float, int]:
     of this thread on a core, less that of the reading which counted. So what else the machine does is not in it.
     """
     config = load(edge.folder / "edge.toml")
-    reader = Reader(edge.folder / "data" / "parameters", schema(config, seeded(config)))
+    reader = ParameterReader(edge.folder / "data" / "parameters", schema(config, seeded(config)))
     used = 0.0
 
-    def use(version: Version, _: object) -> int:
+    def use(version: ParameterVersion, _: object) -> int:
         nonlocal used
         began = time.thread_time()
         for tensor in version.tensors.values():

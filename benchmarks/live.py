@@ -16,8 +16,9 @@ from typing import Any, Self, final
 import tomli_w
 
 from alphaedge.edge.config import load
-from alphaedge.edge.learning.loop import learned_so_far, schema, seeded
-from alphaedge.edge.store.parameters import Reader
+from alphaedge.edge.model import schema, seeded
+from alphaedge.edge.store.learned_mark import learned_so_far
+from alphaedge.edge.store.parameters import ParameterReader
 from alphaedge.edge.trust.authority import Folder
 
 NAME = "shop"
@@ -107,7 +108,7 @@ class Edge:
     def version(self) -> int:
         """The parameters that predictions are made from."""
         config = load(self.folder / "edge.toml")
-        parameters = Reader(self.folder / "data" / "parameters", schema(config, seeded(config)))
+        parameters = ParameterReader(self.folder / "data" / "parameters", schema(config, seeded(config)))
         return parameters.read(lambda version, _: version.number)
 
     @property

@@ -15,12 +15,12 @@ import torch
 from alphaedge.core.gradients import Stacked
 from alphaedge.core.methods import AlphaEdge
 from alphaedge.core.online import Online
-from alphaedge.core.state import Fleet
+from alphaedge.core.state import ModelState
 from alphaedge.metrics import one_minus_smape
 from alphaedge.simulation.batches import Batches, Inputs, Labels
 from alphaedge.simulation.conditions import Conditions
 from alphaedge.simulation.engine import Engine
-from alphaedge.simulation.run_log import Record
+from alphaedge.simulation.run_log import RunLog
 from alphaedge.simulation.timeline import Timeline
 from alphaedge.simulation.world import World
 from benchmarks.common import BATCH, arguments, mlp_shape, report
@@ -46,10 +46,10 @@ def measure(edges: int, batches: int) -> dict[str, float]:
             batches=ready,
             timelines=[Timeline(inputs, "batch-index", conditions, 20)],
             seeds=[0],
-            fleet=Fleet.start([model], [0] * edges),
+            fleet=ModelState.start([model], [0] * edges),
             gradients=gradients,
             conditions=conditions,
-            record=Record(edges, len(ready.scored), BATCH, one_minus_smape),
+            record=RunLog(edges, len(ready.scored), BATCH, one_minus_smape),
         )
         engine = Engine(world, Online(), same_pass=True)
         began = time.perf_counter()

@@ -24,8 +24,8 @@ import torch
 
 from alphaedge.edge.config import load as load_config
 from alphaedge.edge.inputs.numbering import key_of
-from alphaedge.edge.learning.loop import schema, seeded
-from alphaedge.edge.store.parameters import Reader
+from alphaedge.edge.model import schema, seeded
+from alphaedge.edge.store.parameters import ParameterReader
 from benchmarks.common import arguments, median_ratio, report
 from benchmarks.live import INFER, MODEL, NAME, SECRET, Edge, bodies, post, ready, wait_for
 from benchmarks.load import Load, send
@@ -84,7 +84,7 @@ def export(edge: Edge, folder: Path) -> None:
             for c in layout.columns:
                 state[c.name] = torch.stack(rows)[:, c.start : c.stop].reshape(c.shape).clone()
 
-    Reader(edge.folder / "data" / "parameters", schema(config, model)).read(take)
+    ParameterReader(edge.folder / "data" / "parameters", schema(config, model)).read(take)
     torch.save(state, folder / "model.pt")
     (folder / "model.json").write_text(json.dumps({"fields": MODEL["fields"], "hidden": MODEL["hidden"]}))
 

@@ -21,7 +21,7 @@ from alphaedge.data.synthetic import Store, synthetic
 from alphaedge.edge.inputs.lookup import NOBODY, named
 from alphaedge.edge.inputs.numbering import key_of
 from alphaedge.edge.learning.cold_start import blend
-from alphaedge.edge.learning.exchange import Held
+from alphaedge.edge.learning.exchange import HeldModel
 from alphaedge.edge.learning.learner import Examples, Learner
 from alphaedge.edge.peers.pulls import Pulls
 from alphaedge.simulation.config import Settings
@@ -153,7 +153,7 @@ def _aggregate(me: Edge, edges: dict[str, Edge]) -> None:
         asked = me.pulls.ask(peer)
         answer = other.pulls.answer(learner.name, asked.data)
         pull = me.pulls.believe(peer, asked, answer)
-        learner.held.setdefault(peer, Held(learner.fleet.dense[0], learner.tables)).take(pull, learner.tables)
+        learner.held.setdefault(peer, HeldModel(learner.fleet.dense[0], learner.tables)).take(pull, learner.tables)
         me.counts[kind].add(Counts(1, len(asked.data), len(answer), _whole(other)))
     learner.aggregate(answered)
     learner.choose(list(edges), {j: edges[j].learner.topology for j in learner.links.neighbours})

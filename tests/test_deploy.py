@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from alphaedge.cli import app
 from alphaedge.edge.config import PeersConfig, ServeConfig, load
 from alphaedge.edge.serving.metrics import ENDPOINTS, OUTCOMES, Metrics
-from alphaedge.edge.store.status import PeerStatus, Status, write
+from alphaedge.edge.store.status import LearnerStatus, PeerStatus, write
 
 from .edge import processes
 from .edge.nats_server import free_port
@@ -110,7 +110,7 @@ def exported(running: Edge, tmp_path_factory: pytest.TempPathFactory) -> Labels:
     tell(running, send(running, events(20)))
     found = [(name, dict(labels)) for name, labels in metrics(running)]
     file = tmp_path_factory.mktemp("status") / "status.json"
-    write(Status(edge="berlin", region="DE", schema="s", started=0.0, peers={"boston": PeerStatus()}), file)
+    write(LearnerStatus(edge="berlin", region="DE", schema="s", started=0.0, peers={"boston": PeerStatus()}), file)
     page = Metrics(file, lambda: 0, lambda: 0.0).page().decode()
     samples = [s for family in text_string_to_metric_families(page) for s in family.samples]
     found += [(s.name, s.labels) for s in samples]

@@ -39,13 +39,13 @@ from alphaedge.edge.directory.gossip import nats as nats_directory
 from alphaedge.edge.inputs import numbering
 from alphaedge.edge.learning.loop import checkpoints as checkpoint
 from alphaedge.edge.peers import wire
-from alphaedge.edge.peers.driver import Network
+from alphaedge.edge.peers.driver import PeerDriver
 from alphaedge.edge.server_process import journal_clock
 from alphaedge.edge.serving.http import Server
 from alphaedge.edge.serving.metrics import Metrics
 from alphaedge.edge.serving.openapi import describe
 from alphaedge.edge.serving.service import Service
-from alphaedge.edge.store.status import PeerStatus, Status, write
+from alphaedge.edge.store.status import LearnerStatus, PeerStatus, write
 from alphaedge.edge.transport.server import STATUS
 from alphaedge.edge.trust.credentials import announcements as records
 from alphaedge.simulation.config import Settings
@@ -170,7 +170,7 @@ OPTIONS = {
 def metrics(tmp_path: Path) -> dict[str, tuple[str, str]]:
     """Names as Prometheus reads them, with type and help, from what a page of an edge would say."""
     write(
-        Status(edge="a", region="DE", schema="0", started=0.0, peers={"b": PeerStatus(region="US")}),
+        LearnerStatus(edge="a", region="DE", schema="0", started=0.0, peers={"b": PeerStatus(region="US")}),
         tmp_path / "status.json",
     )
     page = Metrics(tmp_path / "status.json", lambda: 0, time.time).page().decode()
@@ -445,7 +445,7 @@ def test_paths_of_an_edge_that_are_named_are_there(page: str, tmp_path: Path) ->
 
 def test_what_edges_ask_each_other_is_there_and_no_other() -> None:
     text = (DOCS / "reference/wire.md").read_text(encoding="utf-8")
-    handlers = {**Network.handlers(Mock()), **Gossip.handlers(Mock())}
+    handlers = {**PeerDriver.handlers(Mock()), **Gossip.handlers(Mock())}
     assert set(re.findall(r"`/peer/([a-z]+)`", text)) == set(handlers)
     named = {int(status) for status in re.findall(r"(?m)^\| (\d{3}) \|", text)}
     assert named == {kind.status_code for kind in STATUS.values()} | {404}

@@ -1,12 +1,34 @@
-"""What can go wrong, in one tree.
+"""Every error that AlphaEdge raises on purpose, in one tree.
 
 AlphaEdgeError
-├── InvalidValue     a setting or a datum that is refused at the door
-└── ModelError       a module that does not do what was declared of it
+├── InvalidValue              a setting or an input that is refused: field, value, what is allowed
+├── ModelError                a user's module does not do what was declared of it
+├── RuleError                 a user's rule does not fulfil its protocol
+├── ArchiveError              a data set's archive is missing or damaged
+├── EdgeError                 an edge did not answer a client, or refused
+├── ModelMismatch             an edge's model does not take the fields of the data
+├── Unreachable               the fleet can't be read through this edge
+├── FleetError                an edge of the demonstration failed
+└── errors of a running edge
+    ├── JournalError          the journal can't be read or written
+    ├── ParametersError       no usable parameters from the learner
+    ├── CheckpointError       a checkpoint can't be used
+    ├── AlreadyRunning        another process uses this data folder
+    ├── CertificateError      a certificate or key must not be used
+    ├── AnnouncementError     an announcement is not believed
+    ├── PeerError             another edge could not be reached, or refused
+    ├── ModelRefused          a peer's model or request is refused
+    ├── KeyListError          bytes that are not a set of keys
+    ├── KeyListForgotten      a request builds on a key list that this edge no longer has
+    ├── PeerForbidden         the policy does not let this peer have the model
+    └── BadPeerRequest        a peer's request can't be parsed
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+# HTTP statuses after which the same request may succeed later; 0 means that there was no answer.
+TEMPORARY_STATUSES: Final = frozenset({0, 429, 502, 503, 504})
 
 
 class AlphaEdgeError(Exception):
@@ -27,11 +49,100 @@ class InvalidValue(AlphaEdgeError, ValueError):
         super().__init__(field, found, allowed)
 
     def __str__(self) -> str:
-        return f"{self.field}: found {self.found!r}; allowed: {self.allowed}"
+        found = "nothing" if self.found is None else repr(self.found)
+        return f"{self.field}: found {found}; allowed: {self.allowed}"
 
 
 class ModelError(AlphaEdgeError):
     """A user's module does not do what was declared of it."""
+
+
+class RuleError(AlphaEdgeError):
+    """A user's rule does not fulfil its protocol; says which part is missing or wrong."""
+
+
+class ArchiveError(AlphaEdgeError):
+    """A data set's archive is missing or damaged."""
+
+
+class EdgeError(AlphaEdgeError):
+    """An edge did not answer a client, or refused. ``status`` is the HTTP status, 0 without an answer."""
+
+    def __init__(self, url: str, reason: str, status: int = 0, *, temporary: bool | None = None) -> None:
+        super().__init__(f"{url}: {reason}")
+        self.url, self.reason, self.status = url, reason, status
+        self.temporary = status in TEMPORARY_STATUSES if temporary is None else temporary
+
+
+class ModelMismatch(AlphaEdgeError):
+    """An edge's model does not take the fields of the data; lists every difference."""
+
+    def __init__(self, url: str, model: str, differences: Sequence[str]) -> None:
+        super().__init__(
+            f"{url}: its model '{model}' does not fit the data: {'; '.join(differences)}; "
+            "alphaedge replay with --print-config prints a [model] that does"
+        )
+        self.differences = tuple(differences)
+
+
+class Unreachable(AlphaEdgeError):
+    """The fleet can't be read through this edge; says why."""
+
+
+class FleetError(AlphaEdgeError):
+    """An edge of the demonstration did not start or stopped early; says which."""
+
+
+class JournalError(AlphaEdgeError):
+    """The journal can't be read or written; says what to do."""
+
+
+class ParametersError(AlphaEdgeError):
+    """The learner has not written usable parameters."""
+
+
+class CheckpointError(AlphaEdgeError):
+    """A checkpoint can't be used; says which and why."""
+
+
+class AlreadyRunning(AlphaEdgeError):
+    """Another process uses this data folder."""
+
+
+class CertificateError(AlphaEdgeError):
+    """A certificate or key must not be used; says which and why."""
+
+
+class AnnouncementError(AlphaEdgeError):
+    """An announcement is not believed; says whose and why."""
+
+
+class PeerError(AlphaEdgeError):
+    """Another edge could not be reached, or refused. ``status`` is the HTTP status, 0 without an answer."""
+
+    def __init__(self, text: str, status: int = 0) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class ModelRefused(AlphaEdgeError):
+    """A peer's model or request is refused; says why."""
+
+
+class KeyListError(AlphaEdgeError):
+    """Bytes that are not a set of keys, or positions that are not in a key list."""
+
+
+class KeyListForgotten(AlphaEdgeError):
+    """A request builds on a key list that this edge no longer has."""
+
+
+class PeerForbidden(AlphaEdgeError):
+    """The policy does not let this peer have the model; names the rule."""
+
+
+class BadPeerRequest(AlphaEdgeError):
+    """A peer's request can't be parsed; says why."""
 
 
 def check_number(

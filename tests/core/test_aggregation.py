@@ -16,7 +16,7 @@ from torch.func import functional_call
 from alphaedge.core.aggregation import (
     Alone,
     ByRecords,
-    Fetched,
+    HeldModels,
     Learned,
     Objective,
     Uniform,
@@ -31,7 +31,7 @@ from alphaedge.core.aggregation import (
 from alphaedge.core.batch import Batch
 from alphaedge.core.gradients import OneAtATime, Stacked
 from alphaedge.core.model import Model
-from alphaedge.core.state import Fleet
+from alphaedge.core.state import ModelState
 from alphaedge.errors import InvalidValue
 
 from .zoo import ZOO, Case, batch_of, numbers
@@ -43,13 +43,15 @@ class World(NamedTuple):
     """g edges about to aggregate, what they fetched, and the batch they learn on (raw and as the core has it)."""
 
     model: Model
-    fleet: Fleet
-    fetched: Fetched
+    fleet: ModelState
+    fetched: HeldModels
     inputs: list[Tensor]
     batch: Batch
     known: list[Tensor]
 
-    def aggregate(self, weights: Weights, rule: object, wanted: list[Tensor] | tuple[()] = ()) -> tuple[Fleet, Weights]:
+    def aggregate(
+        self, weights: Weights, rule: object, wanted: list[Tensor] | tuple[()] = ()
+    ) -> tuple[ModelState, Weights]:
         """The fleet and the weights afterwards; the world stays as it is."""
         fleet = copy.deepcopy(self.fleet)
         engine = Stacked(self.model, trace=False)
@@ -63,7 +65,7 @@ class World(NamedTuple):
 def world(kind: str, dtype: torch.dtype = torch.float64, seed: int = 0, edges: int = 3, peers: int = 4) -> World:
     torch.manual_seed(seed)
     case, model = ZOO[kind], ZOO[kind].model(dtype)
-    fleet, pool = (Fleet.start([model], [0] * n) for n in (edges, peers + 2))
+    fleet, pool = (ModelState.start([model], [0] * n) for n in (edges, peers + 2))
     has = []
     for each in (fleet, pool):
         each.dense += 0.3 * torch.randn_like(each.dense)
@@ -76,7 +78,7 @@ def world(kind: str, dtype: torch.dtype = torch.float64, seed: int = 0, edges: i
     index = torch.stack([torch.randperm(peers + 2)[:peers] for _ in range(edges)])
     present = torch.rand(edges, peers) < 0.7
     present[:, 0] = True
-    fetched = Fetched(pool.dense, tuple(t.value for t in pool.tables), tuple(has), {}, index, present)
+    fetched = HeldModels(pool.dense, tuple(t.value for t in pool.tables), tuple(has), {}, index, present)
     inputs = [x.to(dtype) if x.is_floating_point() else x for x in case.inputs(edges, 6)]
     labels = torch.randint(0, 2, (edges, 6)).to(dtype)
     known = [torch.rand(edges, t.value.shape[1]) < 0.7 for t in fleet.tables]
@@ -369,7 +371,7 @@ def _numpy_mix(w: World, raw: np.ndarray, wanted: list[Tensor] | None = None) ->
     return dense, tables
 
 
-def _assert_mixed(fleet: Fleet, expected: tuple[np.ndarray, list[np.ndarray]]) -> None:
+def _assert_mixed(fleet: ModelState, expected: tuple[np.ndarray, list[np.ndarray]]) -> None:
     np.testing.assert_allclose(fleet.dense.numpy(), expected[0], rtol=1e-10, atol=1e-12)
     for table, value in zip(fleet.tables, expected[1], strict=True):
         np.testing.assert_allclose(table.value.numpy(), value, rtol=1e-10, atol=1e-12)
@@ -561,7 +563,7 @@ def test_the_optimizers_state_and_what_was_fetched_survive_the_mix() -> None:
 
 def test_a_part_of_a_fleet_aggregates_without_touching_the_other_edges() -> None:
     w = world("two tables")
-    whole = Fleet.start([w.model], [0] * 6)
+    whole = ModelState.start([w.model], [0] * 6)
     for mine, table in zip(whole.tables, w.fleet.tables, strict=True):
         mine.value[[4, 1, 2]] = table.value
     whole.dense[[4, 1, 2]] = w.fleet.dense
@@ -596,14 +598,14 @@ class _Statistics(nn.Module):
 def _with_statistics(module: Callable[[], nn.Module]) -> World:
     case = Case(module, numbers(5))
     model = case.model()
-    fleet, pool = Fleet.start([model], [0] * 2), Fleet.start([model], [0] * 3)
+    fleet, pool = ModelState.start([model], [0] * 2), ModelState.start([model], [0] * 3)
     for each in (fleet, pool):
         for name in model.statistics():
             each.buffers[name] += torch.rand_like(each.buffers[name])
     present = torch.tensor([[True, True], [False, True]])
     index = torch.tensor([[0, 1], [0, 2]])
     statistics = {name: pool.buffers[name] for name in model.statistics()}
-    fetched = Fetched(pool.dense, (), (), statistics, index, present)
+    fetched = HeldModels(pool.dense, (), (), statistics, index, present)
     inputs = case.inputs(2, 4)
     return World(model, fleet, fetched, inputs, batch_of(inputs, torch.ones(2, 4).double(), model), [])
 

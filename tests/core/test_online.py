@@ -13,7 +13,7 @@ from alphaedge.core.gradients import OneAtATime, Stacked
 from alphaedge.core.model import Model
 from alphaedge.core.online import Online, learn, predict
 from alphaedge.core.optimizer import SGD, Adagrad, Adam, Optimizer
-from alphaedge.core.state import Fleet
+from alphaedge.core.state import ModelState
 from alphaedge.errors import InvalidValue
 
 from .zoo import ZOO, Case, batch_of, numbers
@@ -23,16 +23,16 @@ def _stream(case: Case, edges: int, steps: int, size: int = 5) -> list[tuple[lis
     return [(case.inputs(edges, size), torch.randint(0, 2, (edges, size)).double()) for _ in range(steps)]
 
 
-def _fleet(model: Model, edges: int = 3) -> Fleet:
+def _fleet(model: Model, edges: int = 3) -> ModelState:
     """Edges with models of their own."""
-    fleet = Fleet.start([model], [0] * edges)
+    fleet = ModelState.start([model], [0] * edges)
     fleet.dense += 0.1 * torch.randn_like(fleet.dense)
     for table in fleet.tables:
         table.value[:, :-1] += 0.1 * torch.randn_like(table.value[:, :-1])
     return fleet
 
 
-def _module_of(fleet: Fleet, model: Model, edge: int) -> nn.Module:
+def _module_of(fleet: ModelState, model: Model, edge: int) -> nn.Module:
     """An edge's model as a plain module."""
     module = copy.deepcopy(model.module)
     parameters = dict(module.named_parameters())
@@ -43,7 +43,7 @@ def _module_of(fleet: Fleet, model: Model, edge: int) -> nn.Module:
     return module.train()
 
 
-def _assert_is(fleet: Fleet, model: Model, edge: int, module: nn.Module, tolerance: float) -> None:
+def _assert_is(fleet: ModelState, model: Model, edge: int, module: nn.Module, tolerance: float) -> None:
     found = dict(_module_of(fleet, model, edge).named_parameters())
     for name, parameter in module.named_parameters():
         torch.testing.assert_close(
@@ -271,7 +271,7 @@ def test_a_logistic_model_learns_what_scikit_learn_finds() -> None:
     chance = 1 / (1 + np.exp(-np.einsum("kbf,kf->kb", x, truth)))
     y = (generator.random((2, 400)) < chance).astype(float)
     model = Case(lambda: nn.Linear(4, 1), numbers(4)).model()
-    fleet, engine = Fleet.start([model], [0, 0]), Stacked(model)
+    fleet, engine = ModelState.start([model], [0, 0]), Stacked(model)
     batch = Batch((torch.from_numpy(x),), (), torch.from_numpy(y))
     for rate in (0.1, 0.01):
         for _ in range(250):

@@ -3,19 +3,19 @@
 import pytest
 import torch
 
-from alphaedge.core.state import Fleet
+from alphaedge.core.state import ModelState
 
 from .zoo import ZOO
 
 
-def _fleet(edges: int = 4) -> Fleet:
+def _fleet(edges: int = 4) -> ModelState:
     models = [ZOO["two tables"].model() for _ in range(2)]
-    return Fleet.start(models, [e % 2 for e in range(edges)])
+    return ModelState.start(models, [e % 2 for e in range(edges)])
 
 
 def test_each_edge_starts_from_the_model_it_was_given() -> None:
     models = [ZOO["two tables"].model() for _ in range(3)]
-    fleet = Fleet.start(models, [2, 0, 0, 1])
+    fleet = ModelState.start(models, [2, 0, 0, 1])
     assert len(fleet) == 4
     for edge, which in enumerate([2, 0, 0, 1]):
         assert torch.equal(fleet.dense[edge], models[which].initial_dense())
@@ -38,14 +38,14 @@ def test_edges_that_start_from_one_model_do_not_share_memory() -> None:
 def test_buffers_are_stacked_too() -> None:
     models = [ZOO["batch norm"].model() for _ in range(2)]
     models[1].module[1].running_mean += 3
-    fleet = Fleet.start(models, [0, 1, 1])
+    fleet = ModelState.start(models, [0, 1, 1])
     assert fleet.buffers["1.running_mean"][:, 0].tolist() == [0, 3, 3]
     assert fleet.buffers["1.num_batches_tracked"].shape == (3,)
 
 
 def test_starting_does_not_tie_the_fleet_to_the_module() -> None:
     model = ZOO["batch norm"].model()
-    fleet = Fleet.start([model], [0])
+    fleet = ModelState.start([model], [0])
     fleet.dense += 1
     fleet.buffers["1.running_mean"] += 1
     assert torch.equal(model.initial_dense(), fleet.dense[0] - 1)
@@ -92,7 +92,7 @@ def test_a_part_of_a_part_names_the_right_rows() -> None:
 
 @pytest.mark.parametrize("kind", ["mlp", "batch norm", "deepfm"])
 def test_putting_a_part_back_unchanged_changes_nothing(kind: str) -> None:
-    fleet = Fleet.start([ZOO[kind].model()], [0, 0, 0])
+    fleet = ModelState.start([ZOO[kind].model()], [0, 0, 0])
     kept = [fleet.dense.clone(), *(b.clone() for b in fleet.buffers.values())]
     edges = torch.tensor([1, 2])
     fleet.put(edges, fleet.part(edges))

@@ -5,14 +5,14 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from alphaedge.monitoring.frames import Link, Seen, Vitals
+from alphaedge.monitoring.vitals import EdgeView, Link, Vitals
 
 START: Final = 1_750_000_000.0
 EVERY: Final = 4  # batches between two aggregations
 FEW: Final = (("berlin", "DE"), ("munich", "DE"), ("lyon", "FR"), ("paris", "FR"), ("madrid", "ES"), ("oslo", "NO"))
 REGIONS: Final = ("BR", "DE", "ES", "FR", "IN", "JP", "NO", "US")
 
-State = Mapping[str, Seen]
+State = Mapping[str, EdgeView]
 
 
 def names(edges: int) -> dict[str, str]:
@@ -102,7 +102,7 @@ class _Edge:
             worst = min(self.neighbours, key=lambda peer: self.links[peer].share if peer in self.links else 1.0)
             self.neighbours[self.neighbours.index(worst)] = rng.choice(strangers)
 
-    def seen(self, alive: bool) -> Seen:
+    def seen(self, alive: bool) -> EdgeView:
         vitals = Vitals(
             score=self.total / self.batches if self.batches else None,
             recent=self.recent if self.batches else None,
@@ -117,4 +117,4 @@ class _Edge:
             neighbours=tuple(self.neighbours),
             links=dict(self.links),
         )
-        return Seen(region=self.region, alive=alive, vitals=vitals)
+        return EdgeView(region=self.region, alive=alive, vitals=vitals)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from alphaedge.monitoring.frames import Link, Seen, Vitals
 from alphaedge.monitoring.history import History
+from alphaedge.monitoring.vitals import EdgeView, Link, Vitals
 
 from .browser import DRAWN, colours_in, known, until
 from .serving import Served
@@ -63,7 +63,7 @@ def test_before_the_first_edge_it_says_what_it_waits_for(visit: Visit, complaint
         until(page, "alphaedge.status === 'live'")
         assert text(page, "#graph-panel .empty") == "Waiting for the first edge"
         assert text(page, "#scores-panel .empty") == "Waiting for the first batch"
-        server.add(START, {"berlin": Seen(region="DE", alive=True)})
+        server.add(START, {"berlin": EdgeView(region="DE", alive=True)})
         until(page, DRAWN)
         assert not page.locator("#graph-panel .empty").is_visible()
         assert page.locator("#scores-panel .empty").is_visible(), "there is an edge, but no batch"
@@ -99,7 +99,7 @@ def test_a_restart_without_history_leaves_no_ghosts(visit: Visit, served: Served
     until(page, "alphaedge.status === 'live'")
     served.stop()
     served.history = History()
-    served.add(START + 1000, {"berlin": Seen(region="DE", alive=True)})
+    served.add(START + 1000, {"berlin": EdgeView(region="DE", alive=True)})
     served.start()
     until(page, "alphaedge.frames === 21 && alphaedge.edges === 1")
     page.locator("#time").press("ArrowLeft")
@@ -221,10 +221,12 @@ def test_names_are_text_whatever_they_look_like(visit: Visit, complaints: list[s
     nasty = "<img src=x onerror=alert(1)>"
     links = {nasty: Link(share=0.5, pulled=START)}
     state = {
-        "a": Seen(region="<b>DE</b>", alive=True, vitals=Vitals(recent=0.5, neighbours=(nasty,), links=links)),
-        nasty: Seen(region="__proto__", alive=True, vitals=Vitals(recent=0.5, links={"__proto__": Link(share=0.1)})),
-        "constructor": Seen(region="DE", alive=False),
-        "__proto__": Seen(region="DE", alive=True),
+        "a": EdgeView(region="<b>DE</b>", alive=True, vitals=Vitals(recent=0.5, neighbours=(nasty,), links=links)),
+        nasty: EdgeView(
+            region="__proto__", alive=True, vitals=Vitals(recent=0.5, links={"__proto__": Link(share=0.1)})
+        ),
+        "constructor": EdgeView(region="DE", alive=False),
+        "__proto__": EdgeView(region="DE", alive=True),
     }
     with Served() as server:
         server.add(START, {"a": state["a"]})

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from alphaedge.monitoring.frames import Link, Seen, Vitals
-from alphaedge.monitoring.health import conditions
+from alphaedge.monitoring.health import fleet_health
+from alphaedge.monitoring.vitals import EdgeView, Link, Vitals
 
 from .serving import Served
 from .synthetic import START
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 Visit = Callable[..., "Page"]
 
 
-def edge(*neighbours: str, behind: int = 0, alive: bool = True, mixes: bool = True, batches: int = 1) -> Seen:
+def edge(*neighbours: str, behind: int = 0, alive: bool = True, mixes: bool = True, batches: int = 1) -> EdgeView:
     links = {peer: Link(share=0.1, behind=behind) for peer in neighbours}
     vitals = Vitals(batches=batches, neighbours=neighbours, links=links)
-    return Seen(region="DE", alive=alive, mixes=mixes, vitals=vitals)
+    return EdgeView(region="DE", alive=alive, mixes=mixes, vitals=vitals)
 
 
 def test_states_are_those_that_the_terminal_tells(visit: Visit) -> None:
@@ -38,7 +38,7 @@ def test_states_are_those_that_the_terminal_tells(visit: Visit) -> None:
         names = page.locator("#edges tbody th").all_inner_texts()
         states = page.locator("#edges tbody td:nth-child(3)").all_inner_texts()
         found = dict(zip(names, states, strict=True))
-        assert found == {one.edge: one.state for one in conditions(state)}
+        assert found == {one.edge: one.state for one in fleet_health(state)}
         assert set(found.values()) == {"ok", "waiting", "alone", "stale", "other schema", "down"}
         assert page.locator("#edges td.bad").count() == 4
         page.close()

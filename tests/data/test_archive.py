@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from alphaedge.data.archive import Archive, ArchiveError, cache_folder, fetch, find, read
-from alphaedge.errors import AlphaEdgeError
+from alphaedge.data.archive import Archive, cache_folder, fetch, find, read
+from alphaedge.errors import AlphaEdgeError, ArchiveError
 
 from .archives import pack
 

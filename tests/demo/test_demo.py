@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from alphaedge.demo.fleet import DemoFleet, FleetError
+from alphaedge.demo.fleet import DemoFleet
+from alphaedge.errors import FleetError
 
 from ..edge.processes import wait_for
 

@@ -9,7 +9,8 @@ from alphaedge.demo.numbers import dark, learned_alone, reactions
 from alphaedge.demo.story import Scene, story, taught
 from alphaedge.demo.world import BATCH, store, world
 from alphaedge.errors import InvalidValue
-from alphaedge.monitoring.frames import Frame, Link, Seen, Vitals
+from alphaedge.monitoring.frames import Frame
+from alphaedge.monitoring.vitals import EdgeView, Link, Vitals
 
 NAMES = list(cities(6))
 
@@ -41,10 +42,10 @@ def test_a_hostile_edge_is_told_the_opposite_from_its_moment_on() -> None:
     assert taught(scenes, {hostile.edge: 1}, (2.0, 10.0))(hostile.edge, 1, np.float32([3.0])).tolist() == [9.0]
 
 
-def seen(aggregations: int, **shares: float) -> Seen:
+def seen(aggregations: int, **shares: float) -> EdgeView:
     links = {peer: Link(share=share) for peer, share in shares.items()}
     vitals = Vitals(aggregations=aggregations, neighbours=tuple(shares), links=links)
-    return Seen(region="DE", alive=True, vitals=vitals)
+    return EdgeView(region="DE", alive=True, vitals=vitals)
 
 
 def test_a_reaction_is_counted_in_mixes_until_the_share_is_below_two_percent() -> None:

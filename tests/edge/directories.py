@@ -15,15 +15,16 @@ import nats.errors
 from nats.aio.client import Client
 
 from alphaedge.edge.config import NatsConfig
-from alphaedge.edge.directory.book import Book, Digest, News
-from alphaedge.edge.directory.gossip import Directory, Gossip
+from alphaedge.edge.directory.gossip import Gossip
+from alphaedge.edge.directory.membership import Delta, Digest, Membership
 from alphaedge.edge.directory.nats import NatsDirectory, cancelled
-from alphaedge.edge.directory.nats_config import INBOX, key
+from alphaedge.edge.directory.nats_server_config import INBOX, key
+from alphaedge.edge.directory.protocol import Directory
 from alphaedge.edge.transport.client import PeerClient
 from alphaedge.edge.transport.server import PeerServer
-from alphaedge.edge.trust.announcements import About, Record
+from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
 from alphaedge.edge.trust.authority import Folder
-from alphaedge.edge.trust.credentials import Certified
+from alphaedge.edge.trust.credentials import CertificateCredentials
 
 from .nats_server import SERVER, NatsServer
 
@@ -45,14 +46,14 @@ def issue_all(path: Path) -> Path:
     return path
 
 
-def trust(certs: Path, edge: str, fleet: str = "ours", authority: str = "ours") -> Certified:
+def trust(certs: Path, edge: str, fleet: str = "ours", authority: str = "ours") -> CertificateCredentials:
     files = (certs / fleet / f"{edge}.pem", certs / fleet / f"{edge}.key", certs / authority / "ca.pem")
-    return Certified(*files, today)
+    return CertificateCredentials(*files, today)
 
 
-def about(edge: str, version: int, **more: Any) -> About:
+def about(edge: str, version: int, **more: Any) -> Announcement:
     known: dict[str, Any] = {"region": "DE", "address": "127.0.0.1:1", "schema": "s"} | more
-    return About(edge=edge, version=version, **known)
+    return Announcement(edge=edge, version=version, **known)
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
@@ -74,7 +75,7 @@ class Fleet(Protocol):
     async def join(self, edge: str, version: int = 1) -> Directory: ...
     async def speak(self, edge: str, version: int, **more: Any) -> None: ...
     async def crash(self, edge: str) -> None: ...
-    async def whisper(self, by: str, record: Record) -> None:
+    async def whisper(self, by: str, record: SignedAnnouncement) -> None:
         """Another record, from an edge that does not use its directory."""
         ...
 
@@ -92,7 +93,7 @@ class GossipFleet:
         own = trust(self.certs, edge)
         server, client = PeerServer(own), PeerClient(own, time.monotonic)
         address = f"127.0.0.1:{await server.start('127.0.0.1', 0)}"
-        book = Book(edge, own.verify, self.seeds, DOWN, sign=own.sign_beat, genuine=own.genuine)
+        book = Membership(edge, own.verify, self.seeds, DOWN, sign=own.sign_beat, genuine=own.genuine)
         made = Gossip(book, client, time.time, random.Random(0))
         server.handlers.update(made.handlers())
         self.ports[edge], self.edges[edge] = (address, server, client), made
@@ -117,10 +118,10 @@ class GossipFleet:
         await client.close()
         await server.stop()
 
-    async def whisper(self, by: str, record: Record) -> None:
+    async def whisper(self, by: str, record: SignedAnnouncement) -> None:
         client = PeerClient(trust(self.certs, by), time.monotonic)
         for address, _, _ in self.ports.values():
-            await client.ask(address, "news", msgspec.msgpack.encode(News([record], Digest({}))))
+            await client.ask(address, "news", msgspec.msgpack.encode(Delta([record], Digest({}))))
         await client.close()
 
     async def close(self) -> None:
@@ -151,7 +152,7 @@ class NatsFleet:
         assert made._task is not None
         await cancelled(made._task)
 
-    async def whisper(self, by: str, record: Record) -> None:
+    async def whisper(self, by: str, record: SignedAnnouncement) -> None:
         await self.write(by, by, msgspec.msgpack.encode(record))
 
     async def write(self, by: str, whose: str, value: bytes, seconds: float = 5) -> None:
@@ -164,7 +165,7 @@ class NatsFleet:
 
 
 @contextlib.asynccontextmanager
-async def connection(config: NatsConfig, own: Certified, edge: str) -> AsyncIterator[Client]:
+async def connection(config: NatsConfig, own: CertificateCredentials, edge: str) -> AsyncIterator[Client]:
     """An edge's own connection, to do with as it likes."""
     client, complaints = Client(), list[Exception]()
 
@@ -198,7 +199,7 @@ async def agreed(fleet: Fleet, versions: Mapping[str, int]) -> None:
         raise AssertionError(f"not {dict(versions)} but {views(fleet)}") from None
 
 
-def changed(certs: Path) -> Record:
+def changed(certs: Path) -> SignedAnnouncement:
     """A record whose text is not the one that was signed."""
     true = trust(certs, "liar").sign(about("liar", 2))
     return msgspec.structs.replace(true, about=msgspec.msgpack.encode(about("liar", 10)))

@@ -21,13 +21,14 @@ import torch
 from aiohttp import web
 from safetensors.torch import load, save
 
-from alphaedge.edge.directory.book import Book
 from alphaedge.edge.directory.gossip import Gossip
-from alphaedge.edge.store.status import PeerStatus, Status, read
-from alphaedge.edge.transport.client import PeerClient, PeerError
-from alphaedge.edge.trust.announcements import About
+from alphaedge.edge.directory.membership import Membership
+from alphaedge.edge.store.status import LearnerStatus, PeerStatus, read
+from alphaedge.edge.transport.client import PeerClient
+from alphaedge.edge.trust.announcements import Announcement
 from alphaedge.edge.trust.authority import Folder
-from alphaedge.edge.trust.credentials import Certified
+from alphaedge.edge.trust.credentials import CertificateCredentials
+from alphaedge.errors import PeerError
 
 from .processes import Edge
 
@@ -39,14 +40,14 @@ def today() -> dt.datetime:
     return dt.datetime.now(dt.UTC)
 
 
-def trust(folder: Path, edge: str) -> Certified:
+def trust(folder: Path, edge: str) -> CertificateCredentials:
     """What a member of a fleet shows and believes. folder: of the fleet's certificates."""
-    return Certified(folder / f"{edge}.pem", folder / f"{edge}.key", folder / "ca.pem", today)
+    return CertificateCredentials(folder / f"{edge}.pem", folder / f"{edge}.key", folder / "ca.pem", today)
 
 
-def status(edge: Edge) -> Status:
+def status(edge: Edge) -> LearnerStatus:
     found = read(edge.folder / "data" / "status.json")
-    return found if found is not None else Status(edge="", region="", schema="", started=0.0)
+    return found if found is not None else LearnerStatus(edge="", region="", schema="", started=0.0)
 
 
 def peer(edge: Edge, name: str) -> PeerStatus:
@@ -128,7 +129,7 @@ class Mallory:
     async def _start(self) -> None:
         self.client = PeerClient(self.trust, time.monotonic)
         self._gossip = Gossip(
-            Book(
+            Membership(
                 "mallory",
                 self.trust.verify,
                 [e.address for e in self.near],
@@ -160,7 +161,9 @@ class Mallory:
         """Say something of itself, well signed."""
         about = {"edge": "mallory", "region": "XX", "address": self.address, "schema": status(self.near[0]).schema}
         version = time.time_ns() // 1_000_000
-        await self._gossip.speak(self.trust.sign(About(**about | {"version": version, "publication": 1} | changes)))
+        await self._gossip.speak(
+            self.trust.sign(Announcement(**about | {"version": version, "publication": 1} | changes))
+        )
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         body, what = await request.read(), request.match_info["what"]

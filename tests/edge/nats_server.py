@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from alphaedge.edge.directory.nats_config import server_config
+from alphaedge.edge.directory.nats_server_config import server_config
 from alphaedge.edge.trust.certificates import identity, load_certificate
 
 from .processes import wait_for

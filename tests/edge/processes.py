@@ -18,7 +18,8 @@ import tomli_w
 
 from alphaedge.edge.config import load
 from alphaedge.edge.learning.learner import Learner
-from alphaedge.edge.learning.loop import Learning, learned_so_far
+from alphaedge.edge.learning.loop import LearningLoop
+from alphaedge.edge.store.learned_mark import learned_so_far
 from alphaedge.edge.trust.authority import Folder
 
 BATCH, EVERY = 10, 4
@@ -190,7 +191,7 @@ def restored(edge: Edge) -> Learner:
     again = edge.folder.with_name(edge.folder.name + "-copy")
     shutil.rmtree(again, ignore_errors=True)
     shutil.copytree(edge.folder, again, ignore=shutil.ignore_patterns("parameters*"))
-    return Learning(load(again / "edge.toml"), again).learner
+    return LearningLoop(load(again / "edge.toml"), again).learner
 
 
 def teach(edge: Edge, periods: int, seed: int) -> None:

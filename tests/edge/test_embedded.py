@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import alphaedge
-from alphaedge.edge.store.parameters import ParametersError
+from alphaedge.errors import ParametersError
 
 from .processes import BATCH, EVERY, Edge, events
 

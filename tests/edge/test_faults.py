@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from alphaedge.edge.trust.announcements import About
+from alphaedge.edge.trust.announcements import Announcement
 from alphaedge.edge.trust.authority import Folder
 from alphaedge.edge.trust.credentials import NAME
 
@@ -129,7 +129,7 @@ def test_a_member_that_lies_is_refused_and_the_others_go_on(fleet: Fleet) -> Non
 def test_nobody_speaks_for_another(fleet: Fleet) -> None:
     (berlin, boston), mallory = fleet.edges, fleet.mallory
     before = status(boston).records_refused
-    false = About(edge="berlin", region="DE", address=mallory.address, schema="x", version=2**60, publication=9)
+    false = Announcement(edge="berlin", region="DE", address=mallory.address, schema="x", version=2**60, publication=9)
     mallory.do(mallory.client.ask(boston.address, "news", news(mallory.trust.sign(false)), edge="boston"))
     wait_for(lambda: status(boston).records_refused > before, "the record to be refused")
     mallory.do(mallory.speak(address=berlin.address))

@@ -9,8 +9,8 @@ import torch
 
 from alphaedge import MethodSettings
 from alphaedge.edge.config import load
-from alphaedge.edge.learning.loop import schema, seeded
-from alphaedge.edge.store.parameters import Reader
+from alphaedge.edge.model import schema, seeded
+from alphaedge.edge.store.parameters import ParameterReader
 from alphaedge.edge.store.status import read
 from alphaedge.metrics import auc
 
@@ -49,7 +49,7 @@ class Watch:
 
     def __init__(self, edge: Edge) -> None:
         config = load(edge.path)
-        self._reader = Reader(edge.folder / "data" / "parameters", schema(config, seeded(config)))
+        self._reader = ParameterReader(edge.folder / "data" / "parameters", schema(config, seeded(config)))
 
     def version(self) -> int:
         return self._reader.read(lambda version, _: version.number)

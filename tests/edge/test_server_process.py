@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from alphaedge.edge.config import load
-from alphaedge.edge.learning.loop import Learning, learned_so_far
+from alphaedge.edge.learning.loop import LearningLoop
 from alphaedge.edge.store.journal import Journal
+from alphaedge.edge.store.learned_mark import learned_so_far
 
 from .processes import BATCH, EVERY, Edge, events, fleet_of, restored, send, teach, tell, wait_for
 
@@ -102,7 +103,7 @@ def kills(edge: Edge, count: int, seed: int) -> None:
 
 
 def state(folder: Path) -> dict[str, torch.Tensor]:
-    learning = Learning(load(folder / "edge.toml"), folder)
+    learning = LearningLoop(load(folder / "edge.toml"), folder)
     while learning.alone():
         pass
     learner = learning.learner

@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from alphaedge.experiments.cell import Found
+from alphaedge.experiments.cell import CellResult
 from alphaedge.experiments.compare import (
     Footnotes,
     Row,
@@ -56,10 +56,10 @@ def test_the_best_method_is_bold_and_the_papers_number_is_in_brackets() -> None:
 
 def test_a_cell_that_makes_no_sense_says_why_below_the_table() -> None:
     row, notes = Row(), Footnotes()
-    row.add("noagg", Found(per_seed=[0.6], per_edge=[], curves=[]))
-    row.add("randps", Found(per_seed=[], per_edge=[], curves=[], notes=["too old"]))
-    row.add("nops", Found(per_seed=[], per_edge=[], curves=[], notes=["too long"]))
-    row.add("alphaedge", Found(per_seed=[], per_edge=[], curves=[], notes=["too old"]))
+    row.add("noagg", CellResult(per_seed=[0.6], per_edge=[], curves=[]))
+    row.add("randps", CellResult(per_seed=[], per_edge=[], curves=[], notes=["too old"]))
+    row.add("nops", CellResult(per_seed=[], per_edge=[], curves=[], notes=["too long"]))
+    row.add("alphaedge", CellResult(per_seed=[], per_edge=[], curves=[], notes=["too old"]))
     row.add("fedweight", None)
     methods = ("noagg", "randps", "nops", "alphaedge", "fedweight")
     dash = "\N{EN DASH}"

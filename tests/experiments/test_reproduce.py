@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from alphaedge.cli import app
-from alphaedge.experiments.cell import Cell, Found, Shelf
+from alphaedge.experiments.cell import Cell, CellResult, CellStore
 from alphaedge.experiments.fill import fill, senseless
 from alphaedge.experiments.plan import DATA, EXPERIMENTS, MANY, SOME, Plan
 from alphaedge.experiments.reproduce import page as page_of
@@ -79,7 +79,7 @@ def test_finished_cells_are_not_run_again_and_give_the_same_page(films: Path) ->
 
 
 def test_what_is_interrupted_keeps_what_is_finished(films: Path) -> None:
-    shelf = Shelf(films / "cells")
+    shelf = CellStore(films / "cells")
     cells = [CELL, msgspec.structs.replace(CELL, delay=1)]
 
     def stop(share: float, finished: int, count: int, title: str) -> None:
@@ -93,8 +93,8 @@ def test_what_is_interrupted_keeps_what_is_finished(films: Path) -> None:
 
 
 def test_a_damaged_file_is_a_cell_that_is_not_finished(films: Path) -> None:
-    shelf = Shelf(films / "cells")
-    shelf.put(CELL, Found(per_seed=[0.5], per_edge=[], curves=[]))
+    shelf = CellStore(films / "cells")
+    shelf.put(CELL, CellResult(per_seed=[0.5], per_edge=[], curves=[]))
     assert shelf.get(CELL) is not None
     path = next((films / "cells").iterdir())
     path.write_bytes(path.read_bytes()[:20])

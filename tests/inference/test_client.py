@@ -14,8 +14,9 @@ from aiohttp import web
 
 from alphaedge import Dataset, InvalidValue
 from alphaedge.edge.trust.authority import Folder
+from alphaedge.errors import EdgeError
 from alphaedge.inference import client_codec as tensors
-from alphaedge.inference.client import EdgeClient, EdgeError, checked_url
+from alphaedge.inference.client import EdgeClient, checked_url
 from alphaedge.inference.codec import parse, respond
 from tests.edge.processes import Edge
 

@@ -15,7 +15,7 @@ from alphaedge.core.fields import Field
 from alphaedge.core.gradients import OneAtATime, Stacked, choose
 from alphaedge.core.online import Online, learn, predict
 from alphaedge.core.optimizer import Adam
-from alphaedge.core.state import Fleet
+from alphaedge.core.state import ModelState
 from alphaedge.models.deepfm import DeepFM, deepfm
 
 FIELDS = (
@@ -91,7 +91,7 @@ def test_fields_of_one_kind_are_enough(kind: str) -> None:
 def test_it_runs_stacked() -> None:
     model = deepfm(FIELDS, dim=3, hidden=(6,))
     inputs, rows = compact(_inputs(2, 5), model.tables)
-    fleet = Fleet.start([model], [0, 0])
+    fleet = ModelState.start([model], [0, 0])
     named = [t.gather(t.value, t.flat(r)) for t, r in zip(fleet.tables, rows, strict=True)]
     labels = torch.randint(0, 2, (2, 5)).float()
     engine, reason = choose(model, fleet.dense, named, {}, inputs, labels)
@@ -111,7 +111,7 @@ def test_it_works_in_double_precision() -> None:
 def test_it_learns_who_likes_what() -> None:
     fields = [Field("user", "id", 8), Field("item", "id", 8)]
     model = deepfm(fields, dim=4, hidden=(8,))
-    fleet, engine = Fleet.start([model], [0]), Stacked(model)
+    fleet, engine = ModelState.start([model], [0]), Stacked(model)
     user, item = torch.meshgrid(torch.arange(8), torch.arange(8), indexing="ij")
     pairs = [user.reshape(1, -1), item.reshape(1, -1)]
     labels = ((pairs[0] + pairs[1]) % 2).float()  # no first-order effect: only pairs tell

@@ -10,7 +10,7 @@ from alphaedge.core.fields import Field
 from alphaedge.core.gradients import OneAtATime, Stacked, choose
 from alphaedge.core.online import Online, learn, predict
 from alphaedge.core.optimizer import Adam
-from alphaedge.core.state import Fleet
+from alphaedge.core.state import ModelState
 from alphaedge.errors import InvalidValue
 from alphaedge.models.mlp import MLP, layers, mlp
 
@@ -89,7 +89,7 @@ def test_it_works_in_double_precision() -> None:
 
 def test_it_learns_a_curve() -> None:
     model = mlp([Field("x", "number", 2)], hidden=(16,))
-    fleet, engine = Fleet.start([model], [0, 0]), Stacked(model)
+    fleet, engine = ModelState.start([model], [0, 0]), Stacked(model)
     x = torch.rand(2, 200, 2) * 2 - 1
     batch = Batch((x,), (), x[..., 0] * x[..., 1])
     for _ in range(300):

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alphaedge.monitoring.frames import Link, Seen, Vitals, merge, step
+from alphaedge.monitoring.frames import merge, step
+from alphaedge.monitoring.vitals import EdgeView, Link, Vitals
 
 from .test_history import rebuilt, sequences
 
 
-def seen(region: str = "DE", alive: bool = True, mixes: bool = True, **vitals: Any) -> Seen:
-    return Seen(region=region, alive=alive, mixes=mixes, vitals=Vitals(**vitals))
+def seen(region: str = "DE", alive: bool = True, mixes: bool = True, **vitals: Any) -> EdgeView:
+    return EdgeView(region=region, alive=alive, mixes=mixes, vitals=Vitals(**vitals))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +35,7 @@ def seen(region: str = "DE", alive: bool = True, mixes: bool = True, **vitals: A
         (seen(links={"x": Link(refused=1)}), seen(links={"x": Link(refused=2)}), ["refused"]),
     ],
 )
-def test_a_step_tells_what_has_happened(before: Seen | None, after: Seen, kinds: list[str]) -> None:
+def test_a_step_tells_what_has_happened(before: EdgeView | None, after: EdgeView, kinds: list[str]) -> None:
     others = {"other": seen()}
     frame = step(others | ({} if before is None else {"a": before}), others | {"a": after}, 7.0)
     assert [event.kind for event in frame.events] == kinds
@@ -49,8 +50,8 @@ def test_the_first_frame_has_all_edges_and_no_events() -> None:
 
 
 @given(sequences.filter(lambda some: len(some) >= 2), st.data())
-def test_merged_frames_lead_where_they_led_one_by_one(some: list[dict[str, Seen]], data: st.DataObject) -> None:
-    frames, state = [], dict[str, Seen]()
+def test_merged_frames_lead_where_they_led_one_by_one(some: list[dict[str, EdgeView]], data: st.DataObject) -> None:
+    frames, state = [], dict[str, EdgeView]()
     for number, one in enumerate(some):
         frames.append(step(state, one, float(number)))
         state.update(one)

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from alphaedge.monitoring.frames import Frame, Link, Seen, Vitals
+from alphaedge.monitoring.frames import Frame
 from alphaedge.monitoring.history import PER_EVENT, History
+from alphaedge.monitoring.vitals import EdgeView, Link, Vitals
 
 from .synthetic import State, states
 
@@ -25,12 +26,14 @@ vitals = st.builds(
     neighbours=st.sets(st.sampled_from(NAMES)).map(lambda names: tuple(sorted(names))),
     links=st.dictionaries(st.sampled_from(NAMES), links),
 )
-seens = st.builds(Seen, region=st.sampled_from(["DE", "FR"]), alive=st.booleans(), mixes=st.booleans(), vitals=vitals)
+seens = st.builds(
+    EdgeView, region=st.sampled_from(["DE", "FR"]), alive=st.booleans(), mixes=st.booleans(), vitals=vitals
+)
 sequences = st.lists(st.dictionaries(st.sampled_from(NAMES), seens, max_size=4), max_size=40)
 
 
-def rebuilt(frames: Sequence[Frame]) -> dict[str, Seen]:
-    state: dict[str, Seen] = {}
+def rebuilt(frames: Sequence[Frame]) -> dict[str, EdgeView]:
+    state: dict[str, EdgeView] = {}
     for frame in frames:
         state.update(frame.edges)
     return state
@@ -40,9 +43,9 @@ def size(history: History) -> int:
     return sum(len(msgspec.json.encode(frame)) + 1 for frame in history.since(-math.inf))
 
 
-def fed(history: History, some: Sequence[State], since: int = 0) -> dict[str, Seen]:
+def fed(history: History, some: Sequence[State], since: int = 0) -> dict[str, EdgeView]:
     """Add states a second apart; what all of them lead to."""
-    state: dict[str, Seen] = {}
+    state: dict[str, EdgeView] = {}
     for number, one in enumerate(some):
         history.add(one, float(since + number))
         state.update(one)
@@ -124,7 +127,7 @@ def test_a_file_that_was_cut_anywhere_gives_the_frames_before_the_cut(
     lines = kept.count(b"\n")
     again = History(file)
     assert again.since(-math.inf) == history.since(-math.inf)[:lines]
-    fed(again, [{"a": Seen(region="DE", alive=True, vitals=Vitals(batches=7))}], since=1000)
+    fed(again, [{"a": EdgeView(region="DE", alive=True, vitals=Vitals(batches=7))}], since=1000)
     assert History(file).state == again.state
 
 
@@ -139,7 +142,7 @@ def test_rubbish_at_the_end_of_the_file_is_passed_over_and_written_over(tmp_path
     file.write_bytes(file.read_bytes() + rubbish)
     again = History(file)
     assert again.since(-math.inf) == history.since(-math.inf)
-    again.add({"new": Seen(region="DE", alive=True)}, 2e9)
+    again.add({"new": EdgeView(region="DE", alive=True)}, 2e9)
     assert rubbish not in file.read_bytes()
     assert History(file).state == again.state
 
@@ -161,7 +164,7 @@ def test_recent_times_are_fine_and_old_ones_coarse() -> None:
 def test_nothing_new_is_no_frame(tmp_path: Path) -> None:
     file = tmp_path / "frames.jsonl"
     history = History(file)
-    state = {"a": Seen(region="DE", alive=True)}
+    state = {"a": EdgeView(region="DE", alive=True)}
     assert history.add({}, 0.0) is None
     assert history.add(state, 1.0) is not None
     before = file.read_bytes()
@@ -171,7 +174,7 @@ def test_nothing_new_is_no_frame(tmp_path: Path) -> None:
 
 def test_an_edge_that_is_not_named_stays_as_it_was() -> None:
     history = History()
-    a, b = Seen(region="DE", alive=True), Seen(region="FR", alive=True)
+    a, b = EdgeView(region="DE", alive=True), EdgeView(region="FR", alive=True)
     history.add({"a": a, "b": b}, 1.0)
     assert history.add({"a": a}, 2.0) is None
     assert history.state == {"a": a, "b": b}

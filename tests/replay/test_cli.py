@@ -18,7 +18,8 @@ from typer.testing import CliRunner, Result
 from alphaedge.cli import app
 from alphaedge.cli.dataset import loaded
 from alphaedge.cli.replay import UNITS
-from alphaedge.inference.client import EdgeClient, EdgeError, Predicted
+from alphaedge.errors import EdgeError
+from alphaedge.inference.client import EdgeClient, Predictions
 from alphaedge.simulation.batches import Inputs, Labels
 from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.config import build
@@ -206,7 +207,7 @@ def test_times_have_the_unit_of_their_data_set() -> None:
 
 
 def test_failures_end_with_code_1_and_say_what_is_missing(pair: list[Edge], monkeypatch: pytest.MonkeyPatch) -> None:
-    async def refuses(client: EdgeClient, inputs: Mapping[str, Any]) -> Predicted:
+    async def refuses(client: EdgeClient, inputs: Mapping[str, Any]) -> Predictions:
         raise EdgeError(client.url, "400: it does not like that", 400)
 
     monkeypatch.setattr(EdgeClient, "predict", refuses)

@@ -8,9 +8,10 @@ import torch
 from alphaedge import Dataset, Field, InvalidValue, Store, Stream, synthetic
 from alphaedge.edge.config import EdgeConfig, ModelConfig
 from alphaedge.edge.serving.openapi import metadata
+from alphaedge.errors import ModelMismatch
 from alphaedge.inference.client import ModelInfo, TensorInfo
 from alphaedge.replay.assignment import assign
-from alphaedge.replay.fit import Misfit, check_fit, differences
+from alphaedge.replay.fit import check_fit, differences
 from alphaedge.replay.model_section import model_section
 from alphaedge.toml import build
 
@@ -58,7 +59,7 @@ def test_the_printed_model_is_one_that_an_edge_takes_and_that_fits(made: Dataset
 def test_everything_that_differs_is_named() -> None:
     other = (Field("user", "category", 10), Field("tags", "set", 5), Field("x", "number", 2), Field("age", "number"))
     config = build(tomllib.loads(model_section(data(fields=other), name="shop"))["model"], ModelConfig)
-    with pytest.raises(Misfit) as found:
+    with pytest.raises(ModelMismatch) as found:
         check_fit("http://edge", FIELDS, "regress", described(config, "classify"))
     assert found.value.differences == (
         "task: found classify; the data are to regress",

@@ -10,10 +10,10 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from alphaedge import Dataset
-from alphaedge.inference.client import EdgeClient, Predicted, Told
-from alphaedge.replay.outcome import Outcome
+from alphaedge.inference.client import EdgeClient, FeedbackCounts, Predictions
 from alphaedge.replay.pace import Delay, Options
 from alphaedge.replay.plan import speed_for
+from alphaedge.replay.result import ReplayResult
 from alphaedge.replay.run import Progress, replay
 from tests.edge.processes import Edge, wait_for
 
@@ -29,20 +29,20 @@ class Watched:
         self.told: dict[int, tuple[float, float]] = {}
         self.predictions: list[float] = []
 
-    async def predict(self, inputs: Mapping[str, Any]) -> Predicted:
+    async def predict(self, inputs: Mapping[str, Any]) -> Predictions:
         found = await self.client.predict(inputs)
         self.asked.append((asyncio.get_running_loop().time(), found.ids.tolist()))
         self.predictions += found.predictions.tolist()
         return found
 
-    async def feedback(self, ids: Sequence[int], labels: Sequence[float]) -> Told:
+    async def feedback(self, ids: Sequence[int], labels: Sequence[float]) -> FeedbackCounts:
         found = await self.client.feedback(ids, labels)
         moment = asyncio.get_running_loop().time()
         self.told |= {i: (moment, y) for i, y in zip(ids, labels, strict=True)}
         return found
 
 
-async def replayed(edges: list[Edge], data: Dataset, options: Options) -> tuple[Outcome, list[Watched]]:
+async def replayed(edges: list[Edge], data: Dataset, options: Options) -> tuple[ReplayResult, list[Watched]]:
     names = data.edge_names[: len(edges)]
     clients = {name: Watched(client_of(edge)) for name, edge in zip(names, edges, strict=True)}
     streams = dict(zip(names, data.streams, strict=False))
@@ -103,7 +103,7 @@ def test_an_edge_that_is_killed_and_comes_back_has_been_told_everything(pair: li
         await asyncio.to_thread(edge.start)
         back.set()
 
-    async def main() -> tuple[Outcome, Watched]:
+    async def main() -> tuple[ReplayResult, Watched]:
         options = Options(per_request=2, connections=3, delay=Delay(0.05), batch_size=BATCH, patience=120.0)
         options = replace(options, speed=speed_for([events], options, 3.0))
         async with client_of(edge) as client:

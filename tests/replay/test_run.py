@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from alphaedge import InvalidValue, Stream
-from alphaedge.replay.outcome import Outcome
 from alphaedge.replay.pace import Delay, Options
+from alphaedge.replay.result import ReplayResult
 from alphaedge.replay.run import Progress, Replay, replay
 
 from .virtual import FakeEdge, now, run, stream
@@ -20,11 +20,11 @@ CALM = Options(speed=1.0, per_request=5, batch_size=10)
 FAST = Options(per_request=5, batch_size=10, connections=1)
 
 
-def replayed(edge: FakeEdge, options: Options, events: Stream = EVENTS) -> Outcome:
+def replayed(edge: FakeEdge, options: Options, events: Stream = EVENTS) -> ReplayResult:
     return run(_replayed(edge, options, events))
 
 
-async def _replayed(edge: FakeEdge, options: Options, events: Stream) -> Outcome:
+async def _replayed(edge: FakeEdge, options: Options, events: Stream) -> ReplayResult:
     return await replay({"berlin": events}, {"berlin": edge}, options, task="classify")
 
 
@@ -183,7 +183,7 @@ def test_an_edge_may_be_told_something_else_and_scores_are_of_the_truth() -> Non
         assert (edge, labels.tolist()) == ("berlin", [float(e % 2) for e in range(first, first + len(labels))])
         return 1 - labels
 
-    async def main() -> tuple[FakeEdge, Outcome, Outcome]:
+    async def main() -> tuple[FakeEdge, ReplayResult, ReplayResult]:
         edge = FakeEdge()
         flipped = await replay({"berlin": EVENTS}, {"berlin": edge}, FAST, task="classify", labels=lies)
         return edge, flipped, await replay({"berlin": EVENTS}, {"berlin": FakeEdge()}, FAST, task="classify")
@@ -212,7 +212,7 @@ def test_a_limit_holds_for_an_edge_that_is_down_too() -> None:
 
 
 def test_stopping_leaves_no_task_behind_and_says_what_came_so_far() -> None:
-    async def main() -> Outcome:
+    async def main() -> ReplayResult:
         stop = asyncio.Event()
         asyncio.get_running_loop().call_later(42.2, stop.set)
         found = await replay(
@@ -229,7 +229,7 @@ def test_stopping_leaves_no_task_behind_and_says_what_came_so_far() -> None:
 
 
 def test_cancelling_leaves_no_task_behind_and_the_outcome_can_still_be_had() -> None:
-    async def main() -> Outcome:
+    async def main() -> ReplayResult:
         whole = Replay({"berlin": EVENTS}, {"berlin": FakeEdge()}, CALM, task="classify")
         running = asyncio.create_task(whole.run(on_progress=lambda _: None))
         await asyncio.sleep(42.2)
@@ -274,7 +274,7 @@ def test_progress_goes_from_nothing_to_everything_and_knows_the_time_left() -> N
 
 
 def test_the_figures_of_all_edges_are_sums_and_means_of_each() -> None:
-    async def main() -> Outcome:
+    async def main() -> ReplayResult:
         streams = {"berlin": EVENTS, "paris": stream([float(t) for t in range(60)])}
         return await replay(streams, {n: FakeEdge() for n in streams}, FAST, task="classify")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from alphaedge.metrics import auc, one_minus_smape
-from alphaedge.replay.outcome import Latency
+from alphaedge.replay.result import Latency
 from alphaedge.replay.scores import Scores
 
 

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from alphaedge.replay.figures import save_all
-from alphaedge.replay.outcome import Outcome
 from alphaedge.replay.pace import Options
+from alphaedge.replay.result import ReplayResult
 from alphaedge.replay.run import Replay
 from alphaedge.replay.show import Bar, table
 
@@ -41,7 +41,7 @@ def test_the_table_fits_80_columns_and_a_folder_has_a_picture_and_all_figures(
     assert all(column in shown.get() for column in ("events", "pooled", "req/s", "p50", "p99", "failed", "owed"))
     save_all(found, tmp_path)
     assert (tmp_path / "replay.png").stat().st_size > 1000
-    assert msgspec.json.decode((tmp_path / "summary.json").read_bytes(), type=Outcome) == found
+    assert msgspec.json.decode((tmp_path / "summary.json").read_bytes(), type=ReplayResult) == found
 
 
 def test_the_bar_has_scores_latencies_the_time_left_and_who_does_not_answer() -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from alphaedge import Stream
-from alphaedge.inference.client import EdgeError, Predicted, Told
+from alphaedge.errors import EdgeError
+from alphaedge.inference.client import FeedbackCounts, Predictions
 
 T = TypeVar("T")
 URL = "http://edge"
@@ -73,7 +74,7 @@ class FakeEdge:
     told: dict[int, float] = field(default_factory=dict)  # id -> label
     heard: list[tuple[float, list[int]]] = field(default_factory=list)  # when, and the ids
 
-    async def predict(self, inputs: Mapping[str, Any]) -> Predicted:
+    async def predict(self, inputs: Mapping[str, Any]) -> Predictions:
         values = np.asarray(inputs["x"]).reshape(-1)
         began, events = now(), values.tolist()
         spend(self.busy)
@@ -82,9 +83,9 @@ class FakeEdge:
         ids = np.arange(len(self.ids), len(self.ids) + len(events)) + 1
         self.ids |= dict(zip(ids.tolist(), events, strict=True))
         self.asked.append((began, events))
-        return Predicted(ids, values.astype(np.float32), now() - began)
+        return Predictions(ids, values.astype(np.float32), now() - began)
 
-    async def feedback(self, ids: Sequence[int], labels: Sequence[float]) -> Told:
+    async def feedback(self, ids: Sequence[int], labels: Sequence[float]) -> FeedbackCounts:
         began = now()
         self._refuse("feedback", labels)
         new = [i for i in ids if i in self.ids and i not in self.told]
@@ -95,7 +96,7 @@ class FakeEdge:
             await self._answer()
             self.told |= dict(zip(ids, labels, strict=True))
         self.heard.append((began, list(ids)))
-        return Told(len(new), len(ids) - len(new), 0, 0)
+        return FeedbackCounts(len(new), len(ids) - len(new), 0, 0)
 
     async def _answer(self) -> None:
         takes = 0.001 if self._is_down() else self.takes(now())

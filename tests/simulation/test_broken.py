@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from alphaedge import AlphaEdge, Dataset, Learned, Model, NoPS, Results, simulate
-from alphaedge.core.state import Fleet
+from alphaedge.core.state import ModelState
 from alphaedge.simulation import engine
-from alphaedge.simulation.training_span import Stretch
+from alphaedge.simulation.training_span import TrainingSpan
 
 from .fleets import linear, measured, predictions, seen, with_labels
 
@@ -117,10 +117,10 @@ def test_every_broken_edge_of_every_seed_is_named() -> None:
 
 def test_a_twin_that_breaks_does_not_silence_its_edge_unnoticed() -> None:
     """Only the never-mixed model of edge 0 has outputs that are no numbers."""
-    fleets: list[Fleet] = []
+    fleets: list[ModelState] = []
     real = engine.run_stretch
 
-    def twins_break(fleet: Fleet, stretch: Stretch, *args: Any, **kwargs: Any) -> Tensor:
+    def twins_break(fleet: ModelState, stretch: TrainingSpan, *args: Any, **kwargs: Any) -> Tensor:
         fleets.append(fleet)
         outputs = real(fleet, stretch, *args, **kwargs)
         if fleet is not fleets[0]:

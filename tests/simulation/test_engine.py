@@ -31,13 +31,13 @@ from alphaedge import (
     UniWeight,
     simulate,
 )
-from alphaedge.core.state import Fleet
+from alphaedge.core.state import ModelState
 from alphaedge.simulation import engine
 from alphaedge.simulation import rounds as meeting
 from alphaedge.simulation.engine import Engine
-from alphaedge.simulation.publications import Published
+from alphaedge.simulation.publications import Publications
 from alphaedge.simulation.task import make_model
-from alphaedge.simulation.training_span import Stretch
+from alphaedge.simulation.training_span import TrainingSpan
 from alphaedge.simulation.world import World
 
 from .fleets import Seen, linear, measured, normalised, predictions, seen, shop, shop_data, shop_model, shortened
@@ -62,9 +62,9 @@ def histories(*, pretend: bool = False, **settings: Any) -> tuple[Seen, list[His
     """Run and note what each edge does; with ``pretend`` nothing is computed but the plan."""
     log: dict[int, History] = {}
     real_run, real_meet = engine.run_stretch, engine.meet
-    main: list[Fleet] = []
+    main: list[ModelState] = []
 
-    def run(fleet: Fleet, stretch: Stretch, *args: Any, **kwargs: Any) -> Tensor:
+    def run(fleet: ModelState, stretch: TrainingSpan, *args: Any, **kwargs: Any) -> Tensor:
         for edge, predicted, learned in zip(
             stretch.edges.tolist(), stretch.predicted.tolist(), stretch.trained.tolist(), strict=True
         ):
@@ -80,7 +80,7 @@ def histories(*, pretend: bool = False, **settings: Any) -> tuple[Seen, list[His
                     history.learned_at[t] = history.predicted[-1]
         return torch.zeros(*stretch.predicted.shape, SIZE) if pretend else real_run(fleet, stretch, *args, **kwargs)
 
-    def meet(world: World, edges: list[int], block: int) -> None:
+    def aggregate_group(world: World, edges: list[int], block: int) -> None:
         before = [len(world.record.mixes[e]) for e in edges]
         real_meet(world, edges, block)
         for edge, count in zip(edges, before, strict=True):
@@ -95,7 +95,7 @@ def histories(*, pretend: bool = False, **settings: Any) -> tuple[Seen, list[His
     real_start = Engine.__init__
     with (
         mock.patch.object(engine, "run_stretch", run),
-        mock.patch.object(engine, "meet", meet),
+        mock.patch.object(engine, "meet", aggregate_group),
         mock.patch.object(Engine, "__init__", start),
     ):
         found = seen(batch_size=SIZE, model=linear, executor="one-at-a-time", **settings)
@@ -301,17 +301,19 @@ class Fetching:
 
     @contextmanager
     def watching(self) -> Iterator["Fetching"]:
-        real_publish, real_start = Published.publish, Published.__init__
+        real_publish, real_start = Publications.publish, Publications.__init__
         real_mix, real_aggregate = meeting._mix, meeting.aggregate
         peers: list[list[int]] = []
 
-        def start(published: Published, fleet: Fleet, *args: Any) -> None:
+        def start(published: Publications, fleet: ModelState, *args: Any) -> None:
             real_start(published, fleet, *args)
             for edge in range(len(fleet)):
                 rows = [torch.full_like(t.value[edge], torch.nan) for t in fleet.tables]  # never trained
                 self.log[edge] = [[fleet.dense[edge].clone(), *rows]]
 
-        def publish(published: Published, edges: Tensor, fleet: Fleet, trained: list[Tensor], records: Tensor) -> None:
+        def publish(
+            published: Publications, edges: Tensor, fleet: ModelState, trained: list[Tensor], records: Tensor
+        ) -> None:
             real_publish(published, edges, fleet, trained, records)
             for edge in edges.tolist():
                 rows = []
@@ -323,7 +325,7 @@ class Fetching:
             peers[:] = [world.neighbours(e) for e in edges if any(world.present(e))]
             return real_mix(world, edges)
 
-        def aggregate(fleet: Fleet, fetched: Any, *args: Any) -> Any:
+        def aggregate(fleet: ModelState, fetched: Any, *args: Any) -> Any:
             for row, there, theirs in zip(fetched.index.tolist(), fetched.present.tolist(), peers, strict=True):
                 for slot, answered, peer in zip(row, there, theirs, strict=False):
                     if answered:
@@ -331,8 +333,8 @@ class Fetching:
             return real_aggregate(fleet, fetched, *args)
 
         with (
-            mock.patch.object(Published, "__init__", start),
-            mock.patch.object(Published, "publish", publish),
+            mock.patch.object(Publications, "__init__", start),
+            mock.patch.object(Publications, "publish", publish),
             mock.patch.object(meeting, "_mix", mix),
             mock.patch.object(meeting, "aggregate", aggregate),
         ):
@@ -562,13 +564,13 @@ def test_who_joins_late_starts_from_a_peers_newest_model_or_from_scratch(bootstr
     """Its twin too. At moment 0.5, in lock-step, the peers have published at batches 4, 9, 14 and 19 of 41."""
     data = measured(3, 41)
     given: list[tuple[int, int]] = []
-    real = Published.give
+    real = Publications.give
 
-    def give(self: Published, source: int, fleet: Fleet, edge: int) -> None:
+    def give(self: Publications, source: int, fleet: ModelState, edge: int) -> None:
         given.append((int(self.number[source]), edge))
         real(self, source, fleet, edge)
 
-    with mock.patch.object(Published, "give", give):
+    with mock.patch.object(Publications, "give", give):
         found = seen(
             methods={"m": method},
             data=data,
@@ -589,13 +591,13 @@ def test_who_joins_late_starts_from_a_peers_newest_model_or_from_scratch(bootstr
 
 def test_who_joins_late_takes_over_a_peers_running_statistics() -> None:
     means: list[Tensor] = []
-    real = Published.give
+    real = Publications.give
 
-    def give(self: Published, source: int, fleet: Fleet, edge: int) -> None:
+    def give(self: Publications, source: int, fleet: ModelState, edge: int) -> None:
         real(self, source, fleet, edge)
         means.append(fleet.buffers["layers.1.running_mean"][edge].clone())
 
-    with mock.patch.object(Published, "give", give):
+    with mock.patch.object(Publications, "give", give):
         seen(
             methods={"m": UniWeight(aggregate_every=5)},
             data=measured(3, 41),
@@ -609,7 +611,7 @@ def test_who_joins_late_takes_over_a_peers_running_statistics() -> None:
 
 
 def test_who_is_there_from_the_start_does_not_bootstrap() -> None:
-    with mock.patch.object(Published, "give", side_effect=AssertionError):
+    with mock.patch.object(Publications, "give", side_effect=AssertionError):
         simulate(
             methods=["uniweight"],
             data=measured(3, 20),

@@ -2,23 +2,23 @@
 
 import torch
 
-from alphaedge.core.state import Fleet
-from alphaedge.simulation.publications import Published
+from alphaedge.core.state import ModelState
+from alphaedge.simulation.publications import Publications
 
 from .fleets import factors, normalised
 
 EDGES = 3
 
 
-def fleet() -> Fleet:
-    return Fleet.start([factors(4, 6)], [0] * EDGES)
+def fleet() -> ModelState:
+    return ModelState.start([factors(4, 6)], [0] * EDGES)
 
 
-def nothing_trained(some: Fleet) -> list[torch.Tensor]:
+def nothing_trained(some: ModelState) -> list[torch.Tensor]:
     return [torch.zeros(t.value.shape[:2], dtype=torch.bool) for t in some.tables]
 
 
-def move(some: Fleet, by: float) -> None:
+def move(some: ModelState, by: float) -> None:
     """Change every number of every edge."""
     some.dense += by
     for table in some.tables:
@@ -27,7 +27,7 @@ def move(some: Fleet, by: float) -> None:
 
 def test_the_first_generation_is_the_initial_model() -> None:
     some = fleet()
-    found = Published(some, 2, ())
+    found = Publications(some, 2, ())
     slot, number = found.slot(torch.arange(EDGES), staleness=0)
     assert number.tolist() == [0] * EDGES
     assert torch.equal(found.dense.flatten(0, 1)[slot], some.dense)
@@ -36,7 +36,7 @@ def test_the_first_generation_is_the_initial_model() -> None:
 
 def test_only_rows_trained_since_the_last_publication_change() -> None:
     some = fleet()
-    found = Published(some, 1, ())
+    found = Publications(some, 1, ())
     before = [t.clone() for t in found.tables]
     trained = nothing_trained(some)
     trained[1][2, [0, 4]] = True
@@ -53,7 +53,7 @@ def test_only_rows_trained_since_the_last_publication_change() -> None:
 
 def test_who_does_not_publish_stays_as_it_was() -> None:
     some = fleet()
-    found = Published(some, 1, ())
+    found = Publications(some, 1, ())
     before = [t.clone() for t in (found.dense, *found.tables)]
     trained = [torch.ones_like(flags) for flags in nothing_trained(some)]
     move(some, 1.0)
@@ -66,7 +66,7 @@ def test_who_does_not_publish_stays_as_it_was() -> None:
 
 def test_a_row_that_only_mixing_moved_is_published_as_it_was_trained() -> None:
     some = fleet()
-    found = Published(some, 1, ())
+    found = Publications(some, 1, ())
     trained = nothing_trained(some)
     trained[1][0, 3] = True
     edge, records = torch.tensor([0]), torch.ones(EDGES, dtype=torch.long)
@@ -82,7 +82,7 @@ def test_a_row_that_only_mixing_moved_is_published_as_it_was_trained() -> None:
 def test_older_generations_can_be_read_as_they_were() -> None:
     some = fleet()
     depth = 3
-    found = Published(some, depth, ())
+    found = Publications(some, depth, ())
     edge, records = torch.tensor([1]), torch.ones(EDGES, dtype=torch.long)
     dense, rows = [some.dense[1].clone()], [found.tables[1][0, 1].clone()]
     for generation in range(1, 8):
@@ -105,7 +105,7 @@ def test_older_generations_can_be_read_as_they_were() -> None:
 def test_edges_in_different_generations_publish_together() -> None:
     some = fleet()
     initial = some.dense.clone()
-    found = Published(some, 2, ())
+    found = Publications(some, 2, ())
     none, records = nothing_trained(some), torch.ones(EDGES, dtype=torch.long)
     found.publish(torch.tensor([0]), some, none, records)
     move(some, 1.0)
@@ -119,7 +119,7 @@ def test_edges_in_different_generations_publish_together() -> None:
 
 def test_a_newcomer_starts_from_anothers_newest_publication() -> None:
     some = fleet()
-    found = Published(some, 2, ())
+    found = Publications(some, 2, ())
     trained = [torch.ones_like(flags) for flags in nothing_trained(some)]
     for _ in range(3):
         move(some, 1.0)
@@ -135,8 +135,8 @@ def test_a_newcomer_starts_from_anothers_newest_publication() -> None:
 
 def test_running_statistics_are_published_where_they_are_mixed() -> None:
     model = normalised()
-    some = Fleet.start([model], [0] * EDGES)
-    found = Published(some, 2, model.statistics())
+    some = ModelState.start([model], [0] * EDGES)
+    found = Publications(some, 2, model.statistics())
     assert set(found.statistics) == {"layers.1.running_mean", "layers.1.running_var"}
     some.buffers["layers.1.running_mean"] += 3
     found.publish(torch.tensor([1]), some, [], torch.ones(EDGES, dtype=torch.long))

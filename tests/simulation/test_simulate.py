@@ -27,7 +27,7 @@ from alphaedge import (
     UniWeight,
     simulate,
 )
-from alphaedge.simulation.results import Outcome
+from alphaedge.simulation.results import RunResult
 from alphaedge.simulation.run_log import Progress
 
 from .fleets import Factors, factors, linear, measured, shop, shop_data, shop_model
@@ -312,7 +312,7 @@ def test_ctrl_c_while_several_processes_work_keeps_what_was_finished() -> None:
     finished: list[str] = []
     real = Results.add
 
-    def add(self: Results, outcomes: list[Outcome], messages: list[str]) -> None:
+    def add(self: Results, outcomes: list[RunResult], messages: list[str]) -> None:
         real(self, outcomes, messages)
         finished.extend(o.method for o in outcomes)
 

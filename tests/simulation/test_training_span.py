@@ -9,9 +9,9 @@ from torch import Tensor
 from alphaedge import Adam, Conditions
 from alphaedge.core.gradients import OneAtATime
 from alphaedge.core.online import Online, learn, predict
-from alphaedge.core.state import Fleet
+from alphaedge.core.state import ModelState
 from alphaedge.simulation.batches import Batches, Inputs, Labels
-from alphaedge.simulation.training_span import Stretch, run_stretch
+from alphaedge.simulation.training_span import TrainingSpan, run_span
 
 from .fleets import factors, normalised, shop_data
 
@@ -29,7 +29,7 @@ PLANS: dict[int, tuple[list[int], list[int]]] = {
 class Setting:
     batches: Batches
     gradients: OneAtATime
-    fleet: Fleet
+    fleet: ModelState
 
 
 def setting() -> Setting:
@@ -38,7 +38,7 @@ def setting() -> Setting:
     model = factors(30, 20)
     inputs = Inputs.cut(data, model, SIZE)
     batches = Batches([inputs], [Labels.draw(data, inputs, SIZE, Conditions(), 0, torch.float32)])
-    fleet = Fleet.start([model], [0] * EDGES)
+    fleet = ModelState.start([model], [0] * EDGES)
     return Setting(batches, OneAtATime(model), fleet)
 
 
@@ -58,7 +58,7 @@ def loop(given: Setting, online: Online) -> dict[tuple[int, int], Tensor]:
     return found
 
 
-def everything(fleet: Fleet) -> list[Tensor]:
+def everything(fleet: ModelState) -> list[Tensor]:
     tables = [x for t in fleet.tables for x in (t.value, t.m, t.v)]
     return [fleet.dense, fleet.dense_m, fleet.dense_v, fleet.steps.float(), *tables]
 
@@ -69,11 +69,9 @@ def everything(fleet: Fleet) -> list[Tensor]:
 def test_a_stretch_is_a_loop_over_its_edges(rows: str, same_pass: bool, local_steps: int) -> None:
     online = Online(Adam(0.05, rows=rows), local_steps)  # type: ignore[arg-type]
     together, alone = setting(), setting()
-    stretch = Stretch.of(PLANS)
+    stretch = TrainingSpan.of(PLANS)
     for _ in range(2):  # the second starts from moments that are not zero
-        outputs = run_stretch(
-            together.fleet, stretch, together.batches, together.gradients, online, same_pass=same_pass
-        )
+        outputs = run_span(together.fleet, stretch, together.batches, together.gradients, online, same_pass=same_pass)
         expected = loop(alone, online)
         for place, (edge, (predicted, _)) in enumerate(PLANS.items()):
             for column in range(stretch.predicted.shape[1]):
@@ -90,7 +88,7 @@ def test_a_stretch_is_a_loop_over_its_edges(rows: str, same_pass: bool, local_st
 def test_the_row_that_nobody_means_stays_clean(rows: str) -> None:
     given = setting()
     online = Online(Adam(0.05, rows=rows))  # type: ignore[arg-type]
-    run_stretch(given.fleet, Stretch.of(PLANS), given.batches, given.gradients, online, same_pass=True)
+    run_span(given.fleet, TrainingSpan.of(PLANS), given.batches, given.gradients, online, same_pass=True)
     for table in given.fleet.tables:
         assert not bool(table.value[:, -1].any())
         assert not bool(table.m[:, -1].any())
@@ -101,10 +99,10 @@ def test_with_lazy_rows_only_rows_of_trained_batches_move_and_with_dense_rows_mo
     for rows in ("lazy", "dense"):
         given = setting()
         online = Online(Adam(0.05, rows=rows))  # type: ignore[arg-type]
-        first, second = Stretch.of({0: ([0], [0])}), Stretch.of({0: ([1], [1])})
-        run_stretch(given.fleet, first, given.batches, given.gradients, online, same_pass=True)
+        first, second = TrainingSpan.of({0: ([0], [0])}), TrainingSpan.of({0: ([1], [1])})
+        run_span(given.fleet, first, given.batches, given.gradients, online, same_pass=True)
         before = given.fleet.tables[1].value.clone()
-        run_stretch(given.fleet, second, given.batches, given.gradients, online, same_pass=True)
+        run_span(given.fleet, second, given.batches, given.gradients, online, same_pass=True)
         changed = (given.fleet.tables[1].value != before).any(-1)
         assert not bool(changed[1:].any())
         moved[rows] = set(changed[0].nonzero().flatten().tolist())
@@ -115,7 +113,7 @@ def test_with_lazy_rows_only_rows_of_trained_batches_move_and_with_dense_rows_mo
 
 
 def test_plans_of_different_length_are_filled_up_at_the_end() -> None:
-    stretch = Stretch.of(PLANS)
+    stretch = TrainingSpan.of(PLANS)
     assert stretch.edges.tolist() == [0, 1, 2]
     assert stretch.predicted[2].tolist() == [5, 6, -1, -1, -1, -1]
     assert stretch.trained[2].tolist() == [-1, 6, -1, -1, -1, -1]
@@ -124,7 +122,7 @@ def test_plans_of_different_length_are_filled_up_at_the_end() -> None:
 def test_a_module_whose_outputs_depend_on_the_mode_needs_two_passes() -> None:
     """The forward pass of training is not the prediction: same_pass would be wrong here, and is found out."""
     model = normalised()
-    part = Fleet.start([model], [0])
+    part = ModelState.start([model], [0])
     x = torch.randn(1, 8, 2)
     gradients = OneAtATime(model)
     training = gradients.gradient(part.dense, [], part.buffers, [x], torch.zeros(1, 8)).outputs

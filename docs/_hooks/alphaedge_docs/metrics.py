@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 from alphaedge.edge.serving.metrics import Metrics
-from alphaedge.edge.store.status import PeerStatus, Status, write
+from alphaedge.edge.store.status import LearnerStatus, PeerStatus, write
 from alphaedge_docs.markdown import anchored, sentence, table
 
 PARTS = ("le", "quantile")  # labels that belong to how Prometheus writes a histogram down
@@ -19,7 +19,7 @@ def reference() -> str:
         page.answered("infer", 200, 0.001)
         served = {family.name for family in page.registry.collect()}
         peers = {"boston": PeerStatus(region="US")}
-        write(Status(edge="berlin", region="DE", schema="0", started=0.0, peers=peers), path)
+        write(LearnerStatus(edge="berlin", region="DE", schema="0", started=0.0, peers=peers), path)
         for family in page.registry.collect():
             shown = family.name + ("_total" if family.type == "counter" else "")
             labels = sorted({label for sample in family.samples for label in sample.labels} - {*PARTS})

@@ -107,7 +107,7 @@ def nats(
 ) -> None:
     """Print the configuration of a NATS server: each edge may write its own record and read all."""
     with _authority(folder) as (authority, now):
-        from alphaedge.edge.directory.nats_config import server_config
+        from alphaedge.edge.directory.nats_server_config import server_config
 
         found = authority.show(now)
         known = [one for edge, one in found.items() if edge != server and not isinstance(one, AlphaEdgeError)]

@@ -25,11 +25,11 @@ def dashboard(
     """Show a fleet in the browser: who learns from whom, how well and how fresh. Ctrl-C ends it."""
     with needs_serve():
         from alphaedge.dashboard.relay import relay
-        from alphaedge.monitoring.client import Remote
+        from alphaedge.monitoring.client import FleetClient
 
         def ready(url: str) -> None:
             typer.echo(f"the fleet seen by {edge}: {url}")
             if open_:
                 typer.launch(url)
 
-        relay(Remote(edge, read_token(token_file), authority), port, ready)
+        relay(FleetClient(edge, read_token(token_file), authority), port, ready)

@@ -72,9 +72,10 @@ def demo(
         check_number("edges", edges, low=2, high=50, whole=True)
         check_number("minutes", minutes, above=0)
         check_number("seed", seed, low=0, whole=True)
-        from alphaedge.demo.fleet import DemoFleet, FleetError, cities
+        from alphaedge.demo.fleet import DemoFleet, cities
         from alphaedge.demo.run import MODEL
         from alphaedge.demo.world import store, world
+        from alphaedge.errors import FleetError
 
         cores = os.cpu_count() or 1
         if edges > MOST_PER_CORE * cores:

@@ -48,7 +48,7 @@ def init(
     """Write a configuration file with the keys that most edges need, each explained. Refuses to replace one."""
     text = resources.files("alphaedge.edge").joinpath("example.toml").read_text(encoding="utf-8")
     with needs_serve():
-        from alphaedge.edge.trust.policy import check_name
+        from alphaedge.names import check_name
 
         check_name("edge", edge)
         check_name("region", region)

@@ -28,7 +28,7 @@ from alphaedge.simulation.results import writable
 
 if TYPE_CHECKING:  # these need what the extra "serve" installs
     from alphaedge.inference.client import EdgeClient
-    from alphaedge.replay.outcome import Outcome
+    from alphaedge.replay.result import ReplayResult
 
 EXAMPLES = """[bold]Examples[/]
 
@@ -181,7 +181,7 @@ def _parts(data: Dataset, names: list[str], rows: int | None) -> dict[str, Strea
 
 async def _replayed(
     data: Dataset, parts: Mapping[str, Stream], clients: Mapping[str, "EdgeClient"], options: Options, console: Console
-) -> "Outcome":
+) -> "ReplayResult":
     """Check that the edges fit the data, then send it; Ctrl-C ends it with what came so far."""
     from alphaedge.replay.fit import check_fit
     from alphaedge.replay.run import replay as run
@@ -200,7 +200,7 @@ async def _replayed(
             return await run(parts, clients, options, task=data.task, on_progress=bar.show, stop=stop)
 
 
-def _shown(found: "Outcome", console: Console, json: Path | None, out: Path | None) -> None:
+def _shown(found: "ReplayResult", console: Console, json: Path | None, out: Path | None) -> None:
     from alphaedge.replay.figures import save_all
     from alphaedge.replay.show import table
 

@@ -15,7 +15,7 @@ from alphaedge.errors import AlphaEdgeError
 from alphaedge.report.numbers import human
 
 if TYPE_CHECKING:
-    from alphaedge.monitoring.health import Condition
+    from alphaedge.monitoring.health import EdgeHealth
 
 EXAMPLES = """[bold]Examples[/]
 
@@ -43,13 +43,13 @@ def status(
 ) -> None:
     """Print a table of the fleet, as one of its edges sees it. The exit code says how it is."""
     with needs_serve():
-        from alphaedge.monitoring.client import Remote
+        from alphaedge.monitoring.client import FleetClient
         from alphaedge.monitoring.frames import latest
-        from alphaedge.monitoring.health import conditions, well
+        from alphaedge.monitoring.health import fleet_health, is_healthy
 
-        fleet = Remote(edge, read_token(token_file), authority).fleet()
-        found = conditions(latest(fleet.frames))
-        good = well(found)
+        fleet = FleetClient(edge, read_token(token_file), authority).fleet()
+        found = fleet_health(latest(fleet.frames))
+        good = is_healthy(found)
     if json:
         typer.echo(msgspec.json.encode({"seen_by": fleet.edge, "well": good, "edges": found}))
     else:
@@ -66,7 +66,7 @@ def read_token(file: Path | None) -> str | None:
         raise AlphaEdgeError(f"token-file: {error}") from None
 
 
-def _table(teller: str, found: "list[Condition]") -> Table:
+def _table(teller: str, found: "list[EdgeHealth]") -> Table:
     table = Table(title=f"the fleet, seen by {teller}", box=box.SIMPLE_HEAD)
     for name in ("edge", "region", "state"):
         table.add_column(name)

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from alphaedge.core.batch import Batch
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.optimizer import Adam
-from alphaedge.core.state import Fleet, Rows
+from alphaedge.core.state import ModelState, TableState
 from alphaedge.errors import check_number
 
 # Below this sum the weights say nothing: the own model stays.
@@ -112,7 +112,7 @@ class Weights:
 
 @final
 @dataclass(frozen=True)
-class Fetched:
+class HeldModels:
     """What g aggregating edges hold of their peers: a pool of S models, and who uses which.
 
     ``tables[t]`` is [S, rows + 1, width] in the numbering of the edge that uses it, ``has[t]`` [S, rows + 1] says
@@ -219,8 +219,8 @@ def learn_weights(weights: Weights, present: Tensor, objectives: Sequence[Object
 
 
 def aggregate(
-    fleet: Fleet,
-    fetched: Fetched,
+    fleet: ModelState,
+    fetched: HeldModels,
     weights: Weights,
     rule: Aggregation,
     batches: Sequence[Batch],
@@ -255,7 +255,9 @@ def aggregate(
     return weights
 
 
-def _objective(fleet: Fleet, fetched: Fetched, batch: Batch, gradients: Gradients, differences: Tensor) -> Objective:
+def _objective(
+    fleet: ModelState, fetched: HeldModels, batch: Batch, gradients: Gradients, differences: Tensor
+) -> Objective:
     """The loss on one batch by the dense part and the few rows that the batch names; no other row touches it."""
     own, peers, sizes = list[Tensor](), list[Tensor](), list[torch.Size]()
     for t, (table, rows) in enumerate(zip(fleet.tables, batch.rows, strict=True)):
@@ -281,7 +283,7 @@ def _objective(fleet: Fleet, fetched: Fetched, batch: Batch, gradients: Gradient
 
 
 def _mix_rows(
-    table: Rows, pool: Tensor, has: Tensor, index: Tensor, w: Tensor, known: Tensor, wanted: Tensor | None
+    table: TableState, pool: Tensor, has: Tensor, index: Tensor, w: Tensor, known: Tensor, wanted: Tensor | None
 ) -> None:
     """Mix the known rows of an id table in place, and adopt the wanted ones that only peers know.
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from alphaedge.core.batch import Batch
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.optimizer import Adam, Optimizer
-from alphaedge.core.state import Fleet
+from alphaedge.core.state import ModelState
 from alphaedge.errors import check_number
 
 
@@ -41,13 +41,13 @@ class Online:
         return self.rows or self.optimizer
 
 
-def predict(fleet: Fleet, batch: Batch, gradients: Gradients) -> Tensor:
+def predict(fleet: ModelState, batch: Batch, gradients: Gradients) -> Tensor:
     """The outputs [k, B] of each edge's model on its batch."""
     rows = [t.gather(t.value, t.flat(r)) for t, r in zip(fleet.tables, batch.rows, strict=True)]
     return gradients.outputs(fleet.dense, rows, fleet.buffers, batch.inputs)
 
 
-def learn(fleet: Fleet, batch: Batch, gradients: Gradients, online: Online) -> tuple[Tensor, Tensor]:
+def learn(fleet: ModelState, batch: Batch, gradients: Gradients, online: Online) -> tuple[Tensor, Tensor]:
     """One online step of each edge on its revealed batch, in place.
 
     Returns the outputs [k, B] and losses [k] from before the step.
@@ -60,7 +60,7 @@ def learn(fleet: Fleet, batch: Batch, gradients: Gradients, online: Online) -> t
     return first
 
 
-def _step(fleet: Fleet, batch: Batch, gradients: Gradients, online: Online) -> tuple[Tensor, Tensor]:
+def _step(fleet: ModelState, batch: Batch, gradients: Gradients, online: Online) -> tuple[Tensor, Tensor]:
     places = [t.flat(r) for t, r in zip(fleet.tables, batch.rows, strict=True)]
     rows = [t.gather(t.value, p) for t, p in zip(fleet.tables, places, strict=True)]
     found = gradients.gradient(fleet.dense, rows, fleet.buffers, batch.inputs, batch.labels)

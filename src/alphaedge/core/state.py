@@ -17,7 +17,7 @@ from alphaedge.core.model import Model
 
 @final
 @dataclass
-class Rows:
+class TableState:
     """One id table of k edges: values and moments as storage [n, rows + 1, width], and whose part is meant."""
 
     value: Tensor
@@ -46,13 +46,13 @@ class Rows:
 
 @final
 @dataclass
-class Fleet:
+class ModelState:
     """The trainable state of n edges of one model."""
 
     dense: Tensor
     dense_m: Tensor
     dense_v: Tensor
-    tables: list[Rows]
+    tables: list[TableState]
     buffers: dict[str, Tensor]
     steps: Tensor
 
@@ -60,7 +60,7 @@ class Fleet:
         return len(self.dense)
 
     @classmethod
-    def start(cls, models: Sequence[Model], which: Sequence[int]) -> "Fleet":
+    def start(cls, models: Sequence[Model], which: Sequence[int]) -> "ModelState":
         """A fleet in which edge i starts from the parameters of ``models[which[i]]``."""
         pick = torch.tensor(list(which), dtype=torch.long)
         dense = torch.stack([m.initial_dense() for m in models])[pick]
@@ -68,45 +68,47 @@ class Fleet:
         for t in range(len(models[0].tables)):
             values = torch.stack([m.initial_table(t) for m in models])
             values = torch.cat([values, torch.zeros_like(values[:, :1])], dim=1)[pick]
-            tables.append(Rows(values, torch.zeros_like(values), torch.zeros_like(values), torch.arange(len(pick))))
+            tables.append(
+                TableState(values, torch.zeros_like(values), torch.zeros_like(values), torch.arange(len(pick)))
+            )
         names = models[0].initial_buffers()
         initial = [m.initial_buffers() for m in models]
         buffers = {name: torch.stack([b[name] for b in initial])[pick] for name in names}
         steps = torch.zeros(len(pick), dtype=torch.long)
         return cls(dense, torch.zeros_like(dense), torch.zeros_like(dense), tables, buffers, steps)
 
-    def copy(self) -> "Fleet":
+    def copy(self) -> "ModelState":
         """A fleet of its own with the same state."""
-        tables = [Rows(t.value.clone(), t.m.clone(), t.v.clone(), t.edges) for t in self.tables]
+        tables = [TableState(t.value.clone(), t.m.clone(), t.v.clone(), t.edges) for t in self.tables]
         buffers = {name: b.clone() for name, b in self.buffers.items()}
         dense = (self.dense.clone(), self.dense_m.clone(), self.dense_v.clone())
-        return Fleet(*dense, tables, buffers, self.steps.clone())
+        return ModelState(*dense, tables, buffers, self.steps.clone())
 
-    def part(self, edges: Tensor) -> "Fleet":
+    def part(self, edges: Tensor) -> "ModelState":
         """The named edges as a fleet of their own: dense state copied, id tables shared with this one."""
-        return Fleet(
+        return ModelState(
             self.dense.index_select(0, edges),
             self.dense_m.index_select(0, edges),
             self.dense_v.index_select(0, edges),
-            [Rows(t.value, t.m, t.v, t.edges.index_select(0, edges)) for t in self.tables],
+            [TableState(t.value, t.m, t.v, t.edges.index_select(0, edges)) for t in self.tables],
             {name: b.index_select(0, edges) for name, b in self.buffers.items()},
             self.steps.index_select(0, edges),
         )
 
-    def models(self, edges: Tensor) -> "Fleet":
+    def models(self, edges: Tensor) -> "ModelState":
         """The named edges' models alone, to mix: like ``part``, but without the state of their training."""
         nothing = self.dense[:0]
-        tables = [Rows(t.value, t.m, t.v, t.edges.index_select(0, edges)) for t in self.tables]
+        tables = [TableState(t.value, t.m, t.v, t.edges.index_select(0, edges)) for t in self.tables]
         buffers = {name: b.index_select(0, edges) for name, b in self.buffers.items()}
-        return Fleet(self.dense.index_select(0, edges), nothing, nothing, tables, buffers, self.steps[:0])
+        return ModelState(self.dense.index_select(0, edges), nothing, nothing, tables, buffers, self.steps[:0])
 
-    def put_models(self, edges: Tensor, models: "Fleet") -> None:
+    def put_models(self, edges: Tensor, models: "ModelState") -> None:
         """Write mixed models back; moments and step counts stay as they are."""
         self.dense.index_copy_(0, edges, models.dense)
         for name, buffer in self.buffers.items():
             buffer.index_copy_(0, edges, models.buffers[name])
 
-    def put(self, edges: Tensor, part: "Fleet") -> None:
+    def put(self, edges: Tensor, part: "ModelState") -> None:
         """Write a part's dense state, buffers and step counts back (its id tables are shared already)."""
         self.dense.index_copy_(0, edges, part.dense)
         self.dense_m.index_copy_(0, edges, part.dense_m)

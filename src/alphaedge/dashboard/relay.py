@@ -16,14 +16,14 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from alphaedge.dashboard.app import routes
-from alphaedge.errors import InvalidValue
-from alphaedge.monitoring.client import Remote, Unreachable
+from alphaedge.errors import InvalidValue, Unreachable
+from alphaedge.monitoring.client import FleetClient
 from alphaedge.monitoring.frames import Fleet, Frame
 
 HOST: Final = "127.0.0.1"  # nobody else's business
 
 
-def relay(remote: Remote, port: int, ready: Callable[[str], None]) -> None:
+def relay(remote: FleetClient, port: int, ready: Callable[[str], None]) -> None:
     """Serve the page until told to stop; ready: gets its address."""
     remote.fleet()  # an address or a token that is wrong shows now
     try:
@@ -39,7 +39,7 @@ def relay(remote: Remote, port: int, ready: Callable[[str], None]) -> None:
 
 @final
 class _Relay:
-    def __init__(self, remote: Remote) -> None:
+    def __init__(self, remote: FleetClient) -> None:
         self._remote, self.ended = remote, asyncio.Event()
 
         async def home(_: Request) -> Response:

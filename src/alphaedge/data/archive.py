@@ -18,16 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final, final
 
-from alphaedge.errors import AlphaEdgeError
+from alphaedge.errors import ArchiveError
 
 # Bytes so far, and of the whole if the publisher says.
 Progress = Callable[[int, int | None], None]
 
 _PIECE: Final = 1 << 16
-
-
-class ArchiveError(AlphaEdgeError):
-    """An archive is not there, or not what it should be."""
 
 
 @final

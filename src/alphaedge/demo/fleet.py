@@ -16,7 +16,7 @@ from typing import Any, Final, final
 import tomli_w
 
 from alphaedge.edge.trust.authority import Folder
-from alphaedge.errors import AlphaEdgeError
+from alphaedge.errors import FleetError
 
 HOST: Final = "127.0.0.1"
 GRACE: Final = 10.0  # seconds to end in good order
@@ -26,10 +26,6 @@ CITIES: Final = {
     "lagos": "NG", "lima": "PE", "cairo": "EG", "delhi": "IN", "toronto": "CA", "jakarta": "ID",
 }  # fmt: skip
 PR_SET_PDEATHSIG: Final = 1  # Linux
-
-
-class FleetError(AlphaEdgeError):
-    """An edge of the demonstration did not start or did not stay; says which."""
 
 
 def cities(count: int) -> dict[str, str]:

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Final, final
 
 from alphaedge.data.stream import Dataset, Stream
-from alphaedge.demo.fleet import DemoFleet, FleetError
+from alphaedge.demo.fleet import DemoFleet
 from alphaedge.demo.story import Scene, taught
 from alphaedge.demo.watch import Watcher
+from alphaedge.errors import FleetError
 from alphaedge.inference.client import EdgeClient
 from alphaedge.monitoring.frames import Frame
-from alphaedge.replay.outcome import Outcome
 from alphaedge.replay.pace import Options
 from alphaedge.replay.plan import speed_for
+from alphaedge.replay.result import ReplayResult
 from alphaedge.replay.run import Progress, Replay
 
 MODEL: Final = "shop"  # its name in the edges' URLs
@@ -45,7 +46,7 @@ class Played:
     """What came of a demonstration. began: the start of the traffic, in seconds since 1970."""
 
     began: float
-    outcome: Outcome
+    outcome: ReplayResult
     scenes: Sequence[tuple[float, Scene]]
     frames: Sequence[Frame]
 
@@ -120,7 +121,7 @@ class Demonstration:
             for task in beside:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
-        return Played(began, replay.outcome(), list(shot.played), list(shot.watcher.frames))
+        return Played(began, replay.result(), list(shot.played), list(shot.watcher.frames))
 
     async def _play(self, start: float) -> None:
         """Do what the story says, each scene at its moment."""

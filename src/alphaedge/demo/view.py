@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from alphaedge.demo.run import Shot
-from alphaedge.monitoring.frames import FADED, Event, Seen
+from alphaedge.monitoring.frames import FADED, Event
+from alphaedge.monitoring.vitals import EdgeView
 from alphaedge.report.numbers import human
 
 LINES: Final = 9  # of what happened
@@ -62,7 +63,7 @@ def _fleet(shot: Shot) -> Table:
     return table
 
 
-def _row(name: str, seen: Seen, hostile: set[str]) -> list[RenderableType]:
+def _row(name: str, seen: EdgeView, hostile: set[str]) -> list[RenderableType]:
     vitals = seen.vitals
     state = Text("hostile", style="bold red") if name in hostile else Text("learns", style="green")
     if not seen.alive:
@@ -83,7 +84,7 @@ def _row(name: str, seen: Seen, hostile: set[str]) -> list[RenderableType]:
     ]
 
 
-def _peers(seen: Seen, hostile: set[str]) -> Text:
+def _peers(seen: EdgeView, hostile: set[str]) -> Text:
     found = Text()
     links = seen.vitals.links
     for peer in sorted(seen.vitals.neighbours, key=lambda p: -(links[p].share if p in links else 0.0)):

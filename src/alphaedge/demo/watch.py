@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from typing import Final, final
 
 from alphaedge.demo.fleet import DemoFleet
-from alphaedge.monitoring.client import Remote, Unreachable
-from alphaedge.monitoring.frames import Event, Frame, Seen
+from alphaedge.errors import Unreachable
+from alphaedge.monitoring.client import FleetClient
+from alphaedge.monitoring.frames import Event, Frame
+from alphaedge.monitoring.vitals import EdgeView
 
 PAUSE: Final = 0.3  # seconds before another edge is asked
 
@@ -17,7 +19,7 @@ class Watcher:
 
     def __init__(self, fleet: DemoFleet, prefer: Sequence[str]) -> None:
         self._fleet, self._prefer = fleet, list(prefer)
-        self.state: dict[str, Seen] = {}
+        self.state: dict[str, EdgeView] = {}
         self.frames: list[Frame] = []
 
     @property
@@ -37,7 +39,7 @@ class Watcher:
     async def _through(self, name: str) -> None:
         after = self.frames[-1].time if self.frames else 0.0
         try:
-            async for frame in Remote(self._fleet.url(name)).stream(after):
+            async for frame in FleetClient(self._fleet.url(name)).stream(after):
                 self.frames.append(frame)
                 self.state.update(frame.edges)
         except Unreachable:

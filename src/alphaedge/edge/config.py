@@ -13,11 +13,11 @@ from alphaedge.core.fields import Field
 from alphaedge.core.methods import METHODS, Method
 from alphaedge.core.model import IdTable, Model
 from alphaedge.core.online import Online
-from alphaedge.edge.cores import Wish
-from alphaedge.edge.trust.policy import check_name
+from alphaedge.edge.cores import CoreSharing
 from alphaedge.errors import InvalidValue, ModelError, check_choice, check_number
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp
+from alphaedge.names import check_name
 from alphaedge.settings import MethodSettings, RowRule, online
 
 Task = Literal["classify", "regress"]
@@ -136,7 +136,7 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     body: int = 10_000_000
     certificate: str | None = None
     key: str | None = None
-    cores: Wish = "shared"
+    cores: CoreSharing = "shared"
 
     def __post_init__(self) -> None:
         check_number("serve.port", self.port, low=0, high=65535, whole=True)

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, final
 
 from alphaedge.errors import InvalidValue
 
-Wish = Literal["shared", "apart"]
+CoreSharing = Literal["shared", "apart"]
 
 
 @final
@@ -37,7 +37,7 @@ def apart(available: Iterable[int]) -> Cores:
     return Cores(frozenset(server), frozenset([learner]))
 
 
-def divided(wish: Wish) -> Cores | None:
+def divided(wish: CoreSharing) -> Cores | None:
     """The cores that this process may use, divided as wished; None: both may run on any."""
     if wish == "shared":
         return None

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from alphaedge.edge.check import checked
 from alphaedge.edge.config import load
 from alphaedge.edge.inputs.features import Array
-from alphaedge.edge.server_process import Command, journal_clock, keep_learning
+from alphaedge.edge.server_process import LearnerCommand, journal_clock, supervise_learner
 from alphaedge.edge.serving.service import Service
-from alphaedge.edge.store.parameters import ParametersError
-from alphaedge.edge.store.status import Status, read
-from alphaedge.errors import AlphaEdgeError, InvalidValue
+from alphaedge.edge.store.status import LearnerStatus, read
+from alphaedge.errors import AlphaEdgeError, InvalidValue, ParametersError
 
 LOOK: Final = 0.02  # seconds between two looks whether the learner has handed something over
 
@@ -45,8 +44,8 @@ class Edge:
         config, folder = load(self._path), self._path.parent
         checked(config, folder, dt.datetime.now(dt.UTC), insecure=self._insecure)
         self._service = Service(config, folder, journal_clock)
-        command = Command(self._path, "text", self._insecure)
-        self._tasks = [asyncio.create_task(keep_learning(command)), asyncio.create_task(self._service.tidy())]
+        command = LearnerCommand(self._path, "text", self._insecure)
+        self._tasks = [asyncio.create_task(supervise_learner(command)), asyncio.create_task(self._service.tidy())]
         try:
             await self._until_ready(self._service)
         except BaseException:
@@ -93,7 +92,7 @@ class Edge:
         """
         return await self._running().feedback([int(i) for i in ids], [float(y) for y in labels])
 
-    def status(self) -> Status | None:
+    def status(self) -> LearnerStatus | None:
         """How the learner is doing: batches, score, peers with their shares; None before it has said anything."""
         return read(self._running().data / "status.json")
 

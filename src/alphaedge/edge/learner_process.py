@@ -16,15 +16,17 @@ import torch
 from alphaedge.edge import log
 from alphaedge.edge.config import EdgeConfig, load
 from alphaedge.edge.cores import stay
-from alphaedge.edge.directory.book import Book
-from alphaedge.edge.directory.gossip import Directory, Gossip
-from alphaedge.edge.learning.loop import NAP, Learning
-from alphaedge.edge.peers.driver import Network
-from alphaedge.edge.store.lock import Lock, Taken
+from alphaedge.edge.directory.gossip import Gossip
+from alphaedge.edge.directory.membership import Membership
+from alphaedge.edge.directory.protocol import Directory
+from alphaedge.edge.learning.loop import NAP, LearningLoop
+from alphaedge.edge.peers.driver import PeerDriver
+from alphaedge.edge.store.lock import Lock
 from alphaedge.edge.transport.client import PeerClient
 from alphaedge.edge.transport.server import PeerServer
-from alphaedge.edge.trust.credentials import Certified, Insecure, Trust
+from alphaedge.edge.trust.credentials import CertificateCredentials, Credentials, InsecureCredentials
 from alphaedge.edge.trust.policy_file import PolicyFile
+from alphaedge.errors import AlreadyRunning
 
 PR_SET_PDEATHSIG: Final = 1  # of Linux' prctl
 LOOK: Final = 0.5  # seconds between two looks whether the server is still there
@@ -40,7 +42,7 @@ async def run(path: Path, *, insecure: bool, server: int) -> None:
     alone = await _turn(path.parent / config.data / "learner.lock", stop)
     if alone is None:
         return
-    learning = Learning(config, path.parent)
+    learning = LearningLoop(config, path.parent)
     trust = _trust(config, path.parent, insecure=insecure)
     if trust is not None:
         await _among_others(config, path.parent, learning, trust, stop)
@@ -53,17 +55,17 @@ async def run(path: Path, *, insecure: bool, server: int) -> None:
     alone.close()
 
 
-def _trust(config: EdgeConfig, folder: Path, *, insecure: bool) -> Trust | None:
+def _trust(config: EdgeConfig, folder: Path, *, insecure: bool) -> Credentials | None:
     """How this edge knows others; None if it has none."""
     peers = config.peers
     if peers.certificate is not None and peers.key is not None and peers.authority is not None:
         files = (folder / peers.certificate, folder / peers.key, folder / peers.authority)
-        return Certified(*files, lambda: dt.datetime.now(dt.UTC))
-    return Insecure(config.edge, config.region) if insecure else None
+        return CertificateCredentials(*files, lambda: dt.datetime.now(dt.UTC))
+    return InsecureCredentials(config.edge, config.region) if insecure else None
 
 
 async def _among_others(
-    config: EdgeConfig, folder: Path, learning: Learning, trust: Trust, stop: asyncio.Event
+    config: EdgeConfig, folder: Path, learning: LearningLoop, trust: Credentials, stop: asyncio.Event
 ) -> None:
     peers = config.peers
     policy = PolicyFile(folder / config.policy if config.policy else None)
@@ -75,14 +77,14 @@ async def _among_others(
     try:
         directory: Directory
         if peers.nats is None:
-            book = Book(config.edge, trust.verify, peers.seeds, sign=trust.sign_beat, genuine=trust.genuine)
+            book = Membership(config.edge, trust.verify, peers.seeds, sign=trust.sign_beat, genuine=trust.genuine)
             directory = Gossip(book, client, time.time, random.Random())
             server.handlers.update(directory.handlers())
         else:
             from alphaedge.edge.directory.nats import NatsDirectory  # needs the extra "nats"
 
             directory = NatsDirectory(peers.nats, config.edge, trust)
-        network = Network(
+        network = PeerDriver(
             config, learning, address=address, directory=directory, client=client, policy=policy, trust=trust
         )
         server.handlers.update(network.handlers())
@@ -97,7 +99,7 @@ async def _turn(path: Path, stop: asyncio.Event) -> Lock | None:
     while not stop.is_set():
         try:
             return Lock(path)
-        except Taken:
+        except AlreadyRunning:
             await asyncio.sleep(NAP)
     return None
 

@@ -13,7 +13,7 @@ Style = Literal["json", "text"]
 LOGGER: Final = logging.getLogger("alphaedge.edge")
 
 
-def say(event: str, **fields: Any) -> None:
+def info(event: str, **fields: Any) -> None:
     """Something that was to be expected."""
     LOGGER.info(event, extra={"fields": fields})
 
@@ -30,7 +30,7 @@ def setup(edge: str, process: str, style: Style, stream: TextIO | None = None) -
     LOGGER.handlers = [handler]
     LOGGER.setLevel(logging.INFO)
     LOGGER.propagate = False
-    others = logging.getLogger()  # what the libraries have to say, in the same form
+    others = logging.getLogger()  # what the libraries have to info, in the same form
     others.handlers = [handler]
     others.setLevel(logging.WARNING)
 

@@ -21,7 +21,7 @@ from alphaedge.edge import log
 from alphaedge.edge.config import load
 from alphaedge.edge.cores import divided, stay
 from alphaedge.edge.serving.http import Server
-from alphaedge.edge.serving.limits import Guarded
+from alphaedge.edge.serving.limits import LimitedProtocol
 from alphaedge.edge.serving.service import Service
 from alphaedge.edge.store.clock import steady
 from alphaedge.edge.store.journal import Journal
@@ -38,7 +38,7 @@ def run(path: Path, *, style: log.Style, insecure: bool) -> None:
     cores = divided(config.serve.cores)
     if cores is not None:
         stay(cores.server)
-        log.say("cores", server=sorted(cores.server), learner=sorted(cores.learner))
+        log.info("cores", server=sorted(cores.server), learner=sorted(cores.learner))
     token = (path.parent / config.serve.token).read_bytes().strip() if config.serve.token else None
     service = Service(config, path.parent, journal_clock)
     server = Server(service, version("alphaedge"), token)
@@ -48,21 +48,21 @@ def run(path: Path, *, style: log.Style, insecure: bool) -> None:
         port=config.serve.port,
         ssl_certfile=path.parent / config.serve.certificate if config.serve.certificate else None,
         ssl_keyfile=path.parent / config.serve.key if config.serve.key else None,
-        log_config=None,  # what it has to say goes where everything goes
+        log_config=None,  # what it has to info goes where everything goes
         access_log=False,
         server_header=False,
-        http=Guarded,
+        http=LimitedProtocol,
         proxy_headers=False,
         interface="asgi3",
     )
-    command = Command(path, style, insecure, cores.learner if cores is not None else frozenset())
+    command = LearnerCommand(path, style, insecure, cores.learner if cores is not None else frozenset())
     with asyncio.Runner(loop_factory=settings.get_loop_factory()) as runner:  # uvloop, where there is one
         runner.run(_serve(_Told(settings, server, config.edge), command))
 
 
 @final
 @dataclass(frozen=True)
-class Command:
+class LearnerCommand:
     """How the learner of an edge is started. cores: those that it stays on; none: any."""
 
     path: Path
@@ -115,8 +115,8 @@ class _Told(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-async def _serve(server: uvicorn.Server, command: Command) -> None:
-    learning = asyncio.create_task(keep_learning(command))
+async def _serve(server: uvicorn.Server, command: LearnerCommand) -> None:
+    learning = asyncio.create_task(supervise_learner(command))
     try:
         await server.serve()
     finally:
@@ -125,7 +125,7 @@ async def _serve(server: uvicorn.Server, command: Command) -> None:
             await learning
 
 
-async def keep_learning(command: Command) -> None:
+async def supervise_learner(command: LearnerCommand) -> None:
     """Run the learner, and run it again whenever it dies: its checkpoint and the journal give its state again."""
     wait = FIRST_WAIT
     while True:

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from alphaedge.data.stream import Dataset, Stream
-from alphaedge.experiments.cell import Found, curve
+from alphaedge.experiments.cell import CellResult, curve
 from alphaedge.metrics import SCORES, mean
 from alphaedge.simulation.conditions import Conditions
-from alphaedge.simulation.results import Outcome
+from alphaedge.simulation.results import RunResult
 
 CAUTION: Final = 10.0  # events that an item's own rate must have before it counts as much as the edge's
 
@@ -33,7 +33,7 @@ def labels_of(data: Dataset, edge: int, seed: int) -> Tensor:
     return torch.where(flips, low + high - labels, labels)
 
 
-def simple(name: str, data: Dataset, size: int, runs: int) -> Found:
+def simple(name: str, data: Dataset, size: int, runs: int) -> CellResult:
     """What ``prior`` or ``persistence`` scores; runs differ where noise belongs to the data."""
     scores = [[batch_scores(name, data, edge, size, seed) for edge in range(len(data.streams))] for seed in range(runs)]
     return _found(scores, data.edge_names)
@@ -41,10 +41,10 @@ def simple(name: str, data: Dataset, size: int, runs: int) -> Found:
 
 def _found(
     scores: list[list[list[float | None]]], names: list[str], seconds: float = 0.0, notes: Sequence[str] = ()
-) -> Found:
+) -> CellResult:
     """From the scores of every batch of every edge in every run."""
     per_edge = [[mean([s for s in edge if s is not None]) for edge in run] for run in scores]
-    return Found(
+    return CellResult(
         per_seed=[mean([e for e in run if e is not None]) for run in per_edge],
         per_edge=per_edge,
         curves=[curve([run[edge] for run in scores]) for edge in range(len(names))],
@@ -109,7 +109,7 @@ def pooled(data: Dataset, size: int, seed: int) -> tuple[Dataset, list[int]]:
     return whole, owner[order].tolist()
 
 
-def shared_out(runs: list[Outcome], notes: list[str], names: list[str], owner: list[int]) -> Found:
+def shared_out(runs: list[RunResult], notes: list[str], names: list[str], owner: list[int]) -> CellResult:
     """What the pooled model scores, each batch counted for the edge that it came from."""
     scores = []
     for outcome in runs:

@@ -15,7 +15,7 @@ from alphaedge.settings import MethodSettings
 from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.conditions import Conditions
 from alphaedge.simulation.config import Settings
-from alphaedge.simulation.results import Outcome
+from alphaedge.simulation.results import RunResult
 
 BINS = 25  # of a curve over time
 
@@ -72,7 +72,7 @@ def _code() -> str:
     return found.hexdigest()
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class CellResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a cell found, a list over runs each; ``curves``: per edge, the score in each stretch of its stream."""
 
     per_seed: list[float | None]
@@ -90,7 +90,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str] = []
 
     @classmethod
-    def of(cls, outcomes: list[Outcome], notes: list[str], names: list[str]) -> "Found":
+    def of(cls, outcomes: list[RunResult], notes: list[str], names: list[str]) -> "CellResult":
         """From finished runs, in the order of their seeds, of a data set whose edges have these names."""
         edges = range(len(outcomes[0].per_edge))
         curves = [curve([_edge_scores(o, e) for o in outcomes]) for e in edges]
@@ -112,14 +112,14 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def _late(outcome: Outcome) -> float | None:
+def _late(outcome: RunResult) -> float | None:
     scores = outcome.scores
     behind = scores.filter(pl.col("time") > pl.col("time").quantile(0.25)).group_by("edge").agg(pl.col("score").mean())
     per_edge: dict[int, float | None] = dict(behind.rows())
     return outcome.mean([per_edge.get(edge) for edge in range(len(outcome.per_edge))])
 
 
-def _edge_scores(outcome: Outcome, edge: int) -> list[float | None]:
+def _edge_scores(outcome: RunResult, edge: int) -> list[float | None]:
     scores: list[float | None] = outcome.scores.filter(edge=edge)["score"].to_list()
     return scores
 
@@ -136,22 +136,22 @@ def curve(runs: list[list[float | None]]) -> list[float | None]:
 
 
 @final
-class Shelf:
+class CellStore:
     """A folder of finished cells."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
-    def get(self, cell: Cell) -> Found | None:
+    def get(self, cell: Cell) -> CellResult | None:
         """What the cell found, if it is finished."""
         path = self.folder / f"{cell.key()}.json"
         try:
-            return msgspec.json.decode(path.read_bytes(), type=Found)
+            return msgspec.json.decode(path.read_bytes(), type=CellResult)
         except (FileNotFoundError, msgspec.DecodeError):
             return None
 
-    def put(self, cell: Cell, found: Found) -> None:
+    def put(self, cell: Cell, found: CellResult) -> None:
         """Keep what a cell found; a file is whole or not there."""
         path = self.folder / f"{cell.key()}.json"
         partial = path.with_suffix(".part")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, final
 
-from alphaedge.experiments.cell import Found
+from alphaedge.experiments.cell import CellResult
 from alphaedge.metrics import interval95, mean
 from alphaedge.report.numbers import NONE
 
@@ -35,7 +35,7 @@ class Row:
     scores: dict[str, Score] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
 
-    def add(self, method: str, found: Found | None) -> None:
+    def add(self, method: str, found: CellResult | None) -> None:
         """Take in what a method's cell found."""
         mean = score(found)
         if mean is not None:
@@ -62,7 +62,7 @@ class Footnotes:
         return "; ".join(f"[{number}] {reason}" for reason, number in self.numbers.items()) + "."
 
 
-def score(found: Found | None) -> Score | None:
+def score(found: CellResult | None) -> Score | None:
     """A cell's score; None if it has none."""
     return None if found is None else of_runs(found.per_seed)
 

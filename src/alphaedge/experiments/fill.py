@@ -8,12 +8,12 @@ from typing import NamedTuple, final
 from alphaedge.core.methods import METHODS, method
 from alphaedge.data.stream import Dataset
 from alphaedge.experiments.baselines import pooled, shared_out, simple
-from alphaedge.experiments.cell import Cell, Found, Shelf
+from alphaedge.experiments.cell import Cell, CellResult, CellStore
 from alphaedge.simulation.processes import run_tasks
-from alphaedge.simulation.results import Outcome
+from alphaedge.simulation.results import RunResult
 from alphaedge.simulation.run_log import Progress
 from alphaedge.simulation.simulate import STACKED_EDGES
-from alphaedge.simulation.task import Bench, Task
+from alphaedge.simulation.task import Task, WorkerCache
 
 # How far along the whole is (0 to 1), cells finished, cells in all, and what is being worked on.
 Report = Callable[[float, int, int, str], None]
@@ -49,10 +49,10 @@ class _Course:
         self.report(share, self.finished, self.cells, self.title)
 
 
-def fill(cells: Iterable[Cell], shelf: Shelf, jobs: int, report: Report) -> None:
+def fill(cells: Iterable[Cell], shelf: CellStore, jobs: int, report: Report) -> None:
     """Run every cell that the shelf does not have yet. What is finished stays, whatever happens then."""
     wanted = list(cells)
-    bench, tasks, works = Bench(), list[Task](), dict[str, _Work]()
+    bench, tasks, works = WorkerCache(), list[Task](), dict[str, _Work]()
     course = _Course(len(wanted), report)
     for cell in wanted:
         if shelf.get(cell) is not None:
@@ -61,7 +61,7 @@ def fill(cells: Iterable[Cell], shelf: Shelf, jobs: int, report: Report) -> None
         data, size = bench.data(cell.settings(), 0), cell.settings().size
         reason = senseless(cell, data)
         if reason is not None:
-            shelf.put(cell, Found(per_seed=[], per_edge=[], curves=[], notes=[reason]))
+            shelf.put(cell, CellResult(per_seed=[], per_edge=[], curves=[], notes=[reason]))
             course.finished += 1
         elif cell.method in ("prior", "persistence"):
             shelf.put(cell, simple(cell.method, data, size, cell.runs))
@@ -72,7 +72,7 @@ def fill(cells: Iterable[Cell], shelf: Shelf, jobs: int, report: Report) -> None
             tasks += parts
             course.cost |= {f"{t.name}/{t.seeds[0]}": _cost(cell, data) * len(t.seeds) for t in parts}
     course.tell()
-    outcomes: dict[str, dict[int, Outcome]] = {key: {} for key in works}
+    outcomes: dict[str, dict[int, RunResult]] = {key: {} for key in works}
     said: dict[str, list[str]] = {key: [] for key in works}
     for some, notes in run_tasks(tasks, min(jobs, max(1, len(tasks))), course.watch, bench):
         key = some[0].method
@@ -82,7 +82,9 @@ def fill(cells: Iterable[Cell], shelf: Shelf, jobs: int, report: Report) -> None
         if len(outcomes[key]) == cell.runs:
             runs = [outcomes[key].pop(seed) for seed in range(cell.runs)]
             notes = said[key]
-            shelf.put(cell, Found.of(runs, notes, names) if owner is None else shared_out(runs, notes, names, owner))
+            shelf.put(
+                cell, CellResult.of(runs, notes, names) if owner is None else shared_out(runs, notes, names, owner)
+            )
             course.finished += 1
             course.tell()
 

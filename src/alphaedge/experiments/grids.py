@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from alphaedge.experiments.cell import Cell, Found
+from alphaedge.experiments.cell import Cell, CellResult
 from alphaedge.experiments.compare import Footnotes, Row, average, best_rival, written
 from alphaedge.experiments.plan import Plan
 from alphaedge.experiments.published import STANDS_FOR
 from alphaedge.report.figures import LOOKS
 from alphaedge.report.page import Block, Grid, Text
 
-Lookup = Callable[[Cell], Found | None]
+Lookup = Callable[[Cell], CellResult | None]
 
 TITLES: Final[Mapping[str, str]] = {
     "completejourney": "Complete Journey",

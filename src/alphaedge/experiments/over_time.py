@@ -2,7 +2,7 @@
 
 from statistics import median
 
-from alphaedge.experiments.cell import BINS, Found
+from alphaedge.experiments.cell import BINS, CellResult
 from alphaedge.experiments.grids import Lookup, title
 from alphaedge.experiments.plan import SOME, Plan
 from alphaedge.metrics import mean
@@ -41,7 +41,7 @@ def over_time(plan: Plan, get: Lookup) -> list[Block]:
     ]
 
 
-def _typical(alone: Found | None) -> int | None:
+def _typical(alone: CellResult | None) -> int | None:
     """The edge whose score, over the runs, is the median of all edges'."""
     if alone is None or not alone.per_edge:
         return None

@@ -3,7 +3,7 @@
 import csv
 from pathlib import Path
 
-from alphaedge.experiments.cell import Cell, Found, Shelf
+from alphaedge.experiments.cell import Cell, CellResult, CellStore
 from alphaedge.experiments.compare import score
 from alphaedge.experiments.fill import Report, fill
 from alphaedge.experiments.goals import goals
@@ -20,7 +20,7 @@ def reproduce(plan: Plan, folder: Path, *, jobs: int, report: Report, command: s
 
     Interrupted, it writes what there is and lets the interruption pass on; finished cells are kept in ``cells``.
     """
-    shelf = Shelf(folder / "cells")
+    shelf = CellStore(folder / "cells")
     try:
         fill(plan.cells(), shelf, jobs, report)
     finally:
@@ -30,7 +30,7 @@ def reproduce(plan: Plan, folder: Path, *, jobs: int, report: Report, command: s
     return folder / "results.html"
 
 
-def page(plan: Plan, found: dict[Cell, Found | None], command: str, date: str) -> list[Block]:
+def page(plan: Plan, found: dict[Cell, CellResult | None], command: str, date: str) -> list[Block]:
     """Everything that the plan asks for."""
     finished = sum(f is not None for f in found.values())
     seconds = sum(f.seconds for f in found.values() if f is not None)
@@ -97,7 +97,7 @@ def _usual_rows(plan: Plan) -> str:
     return f"rows: {cut}, the rest whole. A cut begins after the first quarter, as far as enough rows follow"
 
 
-def _write_csv(path: Path, found: dict[Cell, Found | None]) -> None:
+def _write_csv(path: Path, found: dict[Cell, CellResult | None]) -> None:
     names = list(Cell.__struct_fields__)
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)

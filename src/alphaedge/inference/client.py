@@ -15,21 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alphaedge.data.stream import Task
-from alphaedge.errors import AlphaEdgeError, InvalidValue, check_number
+from alphaedge.errors import EdgeError, InvalidValue, check_number
 from alphaedge.inference import client_codec as tensors
 
 MOST_REASON: Final = 300  # characters of what an edge says that refuses
 KEEP: Final = 4.0  # seconds that an idle connection is kept; servers commonly close theirs after 5
-LATER: Final = frozenset({0, 429, 502, 503, 504})  # statuses that may be another one soon; 0 is no answer
-
-
-class EdgeError(AlphaEdgeError):
-    """An edge did not answer, or refused: says which and why. status: of HTTP, 0 if it did not get so far."""
-
-    def __init__(self, url: str, reason: str, status: int = 0, *, temporary: bool | None = None) -> None:
-        super().__init__(f"{url}: {reason}")
-        self.url, self.reason, self.status = url, reason, status
-        self.temporary = status in LATER if temporary is None else temporary
 
 
 @final
@@ -51,7 +41,7 @@ class ModelInfo(msgspec.Struct, frozen=True):
 
 
 @final
-class Told(msgspec.Struct, frozen=True):
+class FeedbackCounts(msgspec.Struct, frozen=True):
     """How many outcomes an edge accepted, and how many not: known already, too late, or of no prediction of its own."""
 
     accepted: int = 0
@@ -61,7 +51,7 @@ class Told(msgspec.Struct, frozen=True):
 
 
 @final
-class Predicted(NamedTuple):
+class Predictions(NamedTuple):
     """Predictions [B], their ids, which feedback names, and the seconds that the answer took."""
 
     ids: NDArray[np.int64]
@@ -141,7 +131,7 @@ class EdgeClient:
             if error.status in (401, 403):
                 raise
 
-    async def predict(self, inputs: Mapping[str, Any]) -> Predicted:
+    async def predict(self, inputs: Mapping[str, Any]) -> Predictions:
         """Predictions of examples: arrays or tensors [B, ...] by the name of the field."""
         count = len(next(iter(inputs.values())))
         path = await self._path()
@@ -156,14 +146,14 @@ class EdgeClient:
             raise EdgeError(self.url, f"its answer can't be read ({error!r})", 200) from None
         if not len(ids) == len(found) == count:
             raise EdgeError(self.url, f"{len(ids)} ids and {len(found)} predictions for {count} examples", 200)
-        return Predicted(ids, found, seconds)
+        return Predictions(ids, found, seconds)
 
-    async def feedback(self, ids: Sequence[int], labels: Sequence[float]) -> Told:
+    async def feedback(self, ids: Sequence[int], labels: Sequence[float]) -> FeedbackCounts:
         """Tell what came of predictions; it may be told again."""
         body = msgspec.json.encode({"ids": ids, "labels": labels})
         raw, _ = await self._ask("POST", f"{await self._path()}/feedback", body, {"Content-Type": "application/json"})
         try:
-            return msgspec.json.decode(raw, type=Told)
+            return msgspec.json.decode(raw, type=FeedbackCounts)
         except msgspec.MsgspecError as error:
             raise EdgeError(self.url, f"its answer can't be read ({error})", 200) from None
 

@@ -12,19 +12,15 @@ from typing import Final, final
 import aiohttp
 import msgspec
 
-from alphaedge.errors import AlphaEdgeError, InvalidValue
+from alphaedge.errors import InvalidValue, Unreachable
 from alphaedge.monitoring.frames import Fleet, Frame
 
 PATIENCE: Final = 10.0  # seconds for an answer
 
 
-class Unreachable(AlphaEdgeError):
-    """An edge that does not answer as one would; says which and why."""
-
-
 @final
 @dataclass(frozen=True)
-class Remote:
+class FleetClient:
     """One edge. url: of its public API. token: what it wants to see. authority: who signed its certificate, if not one
     that this machine trusts anyway."""
 

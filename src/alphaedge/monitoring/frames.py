@@ -9,57 +9,10 @@ from typing import Final, Literal, final
 
 import msgspec
 
+from alphaedge.monitoring.vitals import EdgeView, Link
+
 FADED: Final = 0.02  # a share below this has no say any more
 Kind = Literal["joined", "left", "back", "linked", "unlinked", "faded", "refused", "schema", "note"]
-
-
-@final
-class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an edge takes from another.
-
-    share: of its last mix. pulled: when it last got that model, in seconds since 1970. behind: publications it lacks.
-    bytes: all that came over this link. failures, refused: pulls that failed, and models that were not believed.
-    """
-
-    share: float = 0.0
-    pulled: float = 0.0
-    behind: int = 0
-    bytes: int = 0
-    failures: int = 0
-    refused: int = 0
-
-
-@final
-class Vitals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How an edge is doing, in its own words.
-
-    score: mean over all batches of what was predicted before anything was learned from it. recent: over the last ones.
-    p50, p99: latency of predictions lately, in milliseconds. links: by the name of the other edge; neighbours are those
-    that it pulls from, others may have been.
-    """
-
-    score: float | None = None
-    recent: float | None = None
-    batches: int = 0
-    aggregations: int = 0
-    requests: int = 0
-    p50: float | None = None
-    p99: float | None = None
-    pending: int = 0
-    own_share: float = 1.0
-    home_share: float = 0.0
-    neighbours: tuple[str, ...] = ()
-    links: dict[str, Link] = {}
-
-
-@final
-class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An edge as another one sees it. mixes: it has the same schema as the one that tells."""
-
-    region: str
-    alive: bool
-    mixes: bool = True
-    vitals: Vitals = Vitals()
 
 
 @final
@@ -78,7 +31,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The edges that changed, and what happened, since the frame before."""
 
     time: float
-    edges: dict[str, Seen] = {}
+    edges: dict[str, EdgeView] = {}
     events: tuple[Event, ...] = ()
 
 
@@ -91,7 +44,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     frames: Sequence[Frame]
 
 
-def step(before: Mapping[str, Seen], after: Mapping[str, Seen], time: float) -> Frame:
+def step(before: Mapping[str, EdgeView], after: Mapping[str, EdgeView], time: float) -> Frame:
     """The frame that leads from one state of the fleet to the next."""
     changed = {name: seen for name, seen in after.items() if before.get(name) != seen}
     events = tuple(e for name, seen in changed.items() for e in _events(name, before.get(name), seen, time))
@@ -103,12 +56,12 @@ def merge(first: Frame, second: Frame) -> Frame:
     return Frame(time=second.time, edges={**first.edges, **second.edges}, events=(*first.events, *second.events))
 
 
-def latest(frames: Sequence[Frame]) -> dict[str, Seen]:
+def latest(frames: Sequence[Frame]) -> dict[str, EdgeView]:
     """The state of the fleet after all frames of a history."""
     return {name: seen for frame in frames for name, seen in frame.edges.items()}
 
 
-def _events(name: str, before: Seen | None, after: Seen, time: float) -> Iterator[Event]:
+def _events(name: str, before: EdgeView | None, after: EdgeView, time: float) -> Iterator[Event]:
     def event(kind: Kind, peer: str = "", text: str = "") -> Event:
         return Event(time=time, edge=name, kind=kind, peer=peer, text=text)
 

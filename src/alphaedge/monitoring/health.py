@@ -5,7 +5,7 @@ from typing import Final, Literal, final
 
 import msgspec
 
-from alphaedge.monitoring.frames import Seen
+from alphaedge.monitoring.vitals import EdgeView
 
 STALE: Final = 3  # publications of a peer that an edge may lack
 State = Literal["ok", "waiting", "alone", "stale", "other schema", "down"]
@@ -13,7 +13,7 @@ SICK: Final = frozenset[State]({"alone", "stale", "other schema", "down"})
 
 
 @final
-class Condition(msgspec.Struct, frozen=True, kw_only=True):
+class EdgeHealth(msgspec.Struct, frozen=True, kw_only=True):
     """One edge. waiting: it is there and has not learned a batch yet. alone: it is there, and none of its peers is."""
 
     edge: str
@@ -29,10 +29,10 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     peers: dict[str, float]
 
 
-def condition(name: str, seen: Seen, fleet: Mapping[str, Seen]) -> Condition:
+def edge_health(name: str, seen: EdgeView, fleet: Mapping[str, EdgeView]) -> EdgeHealth:
     """What is to be said of an edge."""
     vitals = seen.vitals
-    return Condition(
+    return EdgeHealth(
         edge=name,
         region=seen.region,
         state=_state(seen, fleet),
@@ -47,17 +47,17 @@ def condition(name: str, seen: Seen, fleet: Mapping[str, Seen]) -> Condition:
     )
 
 
-def conditions(fleet: Mapping[str, Seen]) -> list[Condition]:
+def fleet_health(fleet: Mapping[str, EdgeView]) -> list[EdgeHealth]:
     """All edges, in the order of their names."""
-    return [condition(name, fleet[name], fleet) for name in sorted(fleet)]
+    return [edge_health(name, fleet[name], fleet) for name in sorted(fleet)]
 
 
-def well(found: list[Condition]) -> bool:
+def is_healthy(found: list[EdgeHealth]) -> bool:
     """Whether nothing needs a look."""
     return bool(found) and all(one.state not in SICK for one in found)
 
 
-def _state(seen: Seen, fleet: Mapping[str, Seen]) -> State:
+def _state(seen: EdgeView, fleet: Mapping[str, EdgeView]) -> State:
     if not seen.alive:
         return "down"
     if not seen.mixes:

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple, final
 
 import msgspec
 
-from alphaedge.monitoring.frames import Frame, Seen, merge, step
+from alphaedge.monitoring.frames import Frame, merge, step
+from alphaedge.monitoring.vitals import EdgeView
 
 BUDGET: Final = 4_000_000  # bytes of JSON
 MOST_FRAMES: Final = 600
@@ -36,7 +37,7 @@ class History:
 
     def __init__(self, file: Path | None = None, *, budget: int = BUDGET, most: int = MOST_FRAMES) -> None:
         self._file, self._budget, self._most = file, budget, most
-        self._state: dict[str, Seen] = {}
+        self._state: dict[str, EdgeView] = {}
         self._kept: list[_Kept] = []
         self._bytes = 0
         self._stored = True  # the file, if there is one, has these frames and nothing else
@@ -44,11 +45,11 @@ class History:
             self._read(file)
 
     @property
-    def state(self) -> Mapping[str, Seen]:
+    def state(self) -> Mapping[str, EdgeView]:
         """All edges ever seen, as they were last seen."""
         return self._state
 
-    def add(self, state: Mapping[str, Seen], time: float) -> Frame | None:
+    def add(self, state: Mapping[str, EdgeView], time: float) -> Frame | None:
         """Take down how the fleet is; the frame for it, None if nothing has changed.
 
         An edge that ``state`` does not name stays as it was. Each frame is later than the one before it, even if the

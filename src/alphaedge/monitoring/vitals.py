@@ -1,75 +1,77 @@
-"""How an edge is doing, in a few numbers that may travel: no ids, no features, nothing of a single user."""
+"""What an edge reports about itself: a few numbers that may travel. No ids, no features, nothing of a single user."""
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, final
 
 import msgspec
 
-from alphaedge.edge.store.status import PeerStatus, Serving, Status
-from alphaedge.edge.trust.policy import check_name
-from alphaedge.monitoring.frames import Link, Seen, Vitals
+from alphaedge.names import check_name
 
-MOST_LINKS: Final = 1000  # that an edge may tell of
-TELL_EVERY: Final = 2.0  # seconds
-TELL_EACH: Final = 0.05  # seconds for each edge that listens
+MAX_LINKS: Final = 1000  # links that one edge may report
 
 
-def due(last: float, now: float, edges: int) -> bool:
-    """Whether an edge should tell the fleet again how it is doing: in a large one more seldom."""
-    return not 0 <= now - last < max(TELL_EVERY, TELL_EACH * edges)
+@final
+class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an edge takes from one peer.
+
+    share: of the last mix. pulled: when the model was last pulled, seconds since 1970. behind: publications that the
+    peer is ahead. bytes: everything that came over this link. failures: pulls that failed. refused: models refused.
+    """
+
+    share: float = 0.0
+    pulled: float = 0.0
+    behind: int = 0
+    bytes: int = 0
+    failures: int = 0
+    refused: int = 0
 
 
-def vitals(status: Status, neighbours: Iterable[str], serving: Serving | None) -> Vitals:
-    """An edge's own words, from what its learner and its server know."""
-    near = tuple(sorted(neighbours))
-    told = {name: peer for name, peer in status.peers.items() if name in near or peer.pulls or peer.failures}
-    served = serving or Serving()
-    return Vitals(
-        score=_rounded(status.score) if status.scores else None,
-        recent=_rounded(status.recent),
-        batches=status.batches,
-        aggregations=status.aggregations,
-        requests=served.requests,
-        p50=_rounded(served.p50),
-        p99=_rounded(served.p99),
-        pending=served.pending,
-        own_share=round(status.own_share, 4),
-        home_share=round(status.home_share, 4),
-        neighbours=near,
-        links={name: link(told[name]) for name in sorted(told)[:MOST_LINKS]},
-    )
+@final
+class Vitals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An edge's report about itself.
+
+    score: mean over all batches, each scored before it was learned from. recent: mean over the last batches.
+    p50, p99: latency of recent predictions in milliseconds. neighbours: the peers that it pulls from. links: by peer,
+    former neighbours included.
+    """
+
+    score: float | None = None
+    recent: float | None = None
+    batches: int = 0
+    aggregations: int = 0
+    requests: int = 0
+    p50: float | None = None
+    p99: float | None = None
+    pending: int = 0
+    own_share: float = 1.0
+    home_share: float = 0.0
+    neighbours: tuple[str, ...] = ()
+    links: dict[str, Link] = {}
 
 
-def _rounded(value: float | None) -> float | None:
-    """As many digits as anybody reads: what is told often should be short."""
-    return None if value is None else round(value, 4)
+@final
+class EdgeView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An edge as another edge sees it. mixes: both have the same schema."""
+
+    region: str
+    alive: bool
+    mixes: bool = True
+    vitals: Vitals = Vitals()
 
 
-def link(peer: PeerStatus) -> Link:
-    """What an edge takes from another."""
-    return Link(
-        share=round(peer.share, 4),
-        pulled=round(peer.pulled, 1),
-        behind=max(0, peer.publication - peer.held) if peer.pulls else 0,
-        bytes=peer.request_bytes + peer.dense_bytes + peer.row_bytes,
-        failures=peer.failures,
-        refused=peer.refused,
-    )
-
-
-def plausible(told: Vitals) -> bool:
-    """Whether what an edge tells of itself may be shown: few links, and names that are names."""
-    if len(told.links) > MOST_LINKS or len(told.neighbours) > MOST_LINKS:
+def is_plausible(vitals: Vitals) -> bool:
+    """Whether a report may be shown: a bounded number of links, and names that are valid."""
+    if len(vitals.links) > MAX_LINKS or len(vitals.neighbours) > MAX_LINKS:
         return False
     try:
-        for name in (*told.links, *told.neighbours):
+        for name in (*vitals.links, *vitals.neighbours):
             check_name("peer", name)
     except ValueError:
         return False
     return True
 
 
-def with_the_dead(before: Mapping[str, Seen], alive: Mapping[str, Seen]) -> dict[str, Seen]:
-    """The fleet as it is to be shown: who is there, and who was there, with what it said last."""
-    dead = {name: msgspec.structs.replace(seen, alive=False) for name, seen in before.items() if name not in alive}
-    return {**dead, **alive}
+def with_absent(before: Mapping[str, EdgeView], present: Mapping[str, EdgeView]) -> dict[str, EdgeView]:
+    """The present edges, and the absent ones as they were last seen, marked as down."""
+    absent = {name: msgspec.structs.replace(view, alive=False) for name, view in before.items() if name not in present}
+    return {**absent, **present}

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar, final
 
-from alphaedge.inference.client import EdgeError
+from alphaedge.errors import EdgeError
 
 T = TypeVar("T")
 FIRST_WAIT: Final = 0.1  # seconds before an edge that did not answer is asked again
@@ -13,7 +13,7 @@ LONGEST_WAIT: Final = 2.0
 
 
 @final
-class Gate:
+class CircuitBreaker:
     """What all who ask one edge go through. clock: in seconds, only for differences.
 
     down_since: when the edge stopped to answer; None while it answers. retries: attempts that failed and were repeated.

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, final
 
-from alphaedge.inference.client import Told
+from alphaedge.inference.client import FeedbackCounts
 from alphaedge.metrics import mean
-from alphaedge.replay.outcome import EdgeOutcome, Feedback, Figures, Latency
+from alphaedge.replay.result import EdgeResult, Feedback, Figures, Latency
 from alphaedge.replay.scores import Scores
 
 LATELY: Final = 1000  # requests whose latencies are shown while it runs
@@ -16,7 +16,7 @@ MOST_ERRORS: Final = 10  # different ones that are kept
 
 @final
 @dataclass
-class Tally:
+class Counts:
     """One edge's counts. Times are in seconds; ``at`` counts from the start of the replay."""
 
     scores: Scores
@@ -38,7 +38,7 @@ class Tally:
         else:
             self.errors["others"] += 1
 
-    def heard(self, counts: Told, waited: Sequence[float], at: float) -> None:
+    def heard(self, counts: FeedbackCounts, waited: Sequence[float], at: float) -> None:
         """The edge has been told of outcomes. waited: since each was due."""
         self.told += Feedback(
             accepted=counts.accepted, known=counts.known, expired=counts.expired, unknown=counts.unknown
@@ -46,9 +46,9 @@ class Tally:
         self.feedback_latency += waited
         self.last = at
 
-    def figures(self, edge: str, url: str, *, retries: int, undelivered: int, gave_up: str | None) -> EdgeOutcome:
+    def figures(self, edge: str, url: str, *, retries: int, undelivered: int, gave_up: str | None) -> EdgeResult:
         """What came of it so far."""
-        return EdgeOutcome(
+        return EdgeResult(
             edge=edge,
             url=url,
             planned=self.planned,
@@ -70,7 +70,7 @@ class Tally:
         )
 
 
-def summed(tallies: Sequence[Tally], edges: Sequence[EdgeOutcome], seconds: float) -> Figures:
+def summed(tallies: Sequence[Counts], edges: Sequence[EdgeResult], seconds: float) -> Figures:
     """The figures of all edges: sums, percentiles of all requests, means of scores over edges."""
     requests = sum(e.requests for e in edges)
     return Figures(

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alphaedge.data.stream import Stream
-from alphaedge.inference.client import EdgeError, Predicted, Told
-from alphaedge.replay.circuit_breaker import Gate
-from alphaedge.replay.counts import Tally
+from alphaedge.errors import EdgeError
+from alphaedge.inference.client import FeedbackCounts, Predictions
+from alphaedge.replay.circuit_breaker import CircuitBreaker
+from alphaedge.replay.counts import Counts
 from alphaedge.replay.pace import Options
 from alphaedge.replay.plan import Plan, Step
 
@@ -25,10 +26,10 @@ class Client(Protocol):
 
     url: str
 
-    async def predict(self, inputs: Mapping[str, Any]) -> Predicted:
+    async def predict(self, inputs: Mapping[str, Any]) -> Predictions:
         """See EdgeClient."""
 
-    async def feedback(self, ids: Sequence[int], labels: Sequence[float]) -> Told:
+    async def feedback(self, ids: Sequence[int], labels: Sequence[float]) -> FeedbackCounts:
         """See EdgeClient."""
 
 
@@ -41,7 +42,7 @@ class _Due(NamedTuple):
 
 
 @final
-class Lane:
+class EdgeReplay:
     """Replays one stream to one edge. clock: in seconds, only for differences.
 
     Nothing is lost silently: what could not be told is kept, told when the edge answers again, and else counted.
@@ -54,13 +55,13 @@ class Lane:
         plan: Plan,
         client: Client,
         options: Options,
-        tally: Tally,
+        tally: Counts,
         *,
         taught: Taught,
         clock: Callable[[], float],
     ) -> None:
         self.edge, self.client, self.plan, self.tally = edge, client, plan, tally
-        self.gate = Gate(clock)
+        self.gate = CircuitBreaker(clock)
         self.gave_up: str | None = None
         self._options, self._taught, self._clock, self._began = options, taught, clock, 0.0
         self._inputs = {name: values.numpy() for name, values in stream.inputs.items()}

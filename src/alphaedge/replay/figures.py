@@ -7,14 +7,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from alphaedge.replay.outcome import EdgeOutcome, Outcome
+from alphaedge.replay.result import EdgeResult, ReplayResult
 from alphaedge.report.figures import FAINT, GROUPS, INK, panels, save
 
 MOST_LINES: Final = 12  # edges that are told apart; with more, lines are faint and their mean is drawn
 POINTS: Final = 60  # of a line; batches are averaged to so many
 
 
-def picture(outcome: Outcome) -> Figure:
+def picture(outcome: ReplayResult) -> Figure:
     """Score over time beside a histogram of latencies."""
     figure, (scores, latencies) = panels(2, "replay")
     _scores(scores, outcome)
@@ -22,13 +22,13 @@ def picture(outcome: Outcome) -> Figure:
     return figure
 
 
-def save_all(outcome: Outcome, folder: Path) -> None:
+def save_all(outcome: ReplayResult, folder: Path) -> None:
     """summary.json and replay.png in a folder that is there."""
     (folder / "summary.json").write_bytes(outcome.json())
     save(picture(outcome), folder / "replay.png")
 
 
-def _scores(axes: Axes, outcome: Outcome) -> None:
+def _scores(axes: Axes, outcome: ReplayResult) -> None:
     few = len(outcome.edges) <= MOST_LINES
     for place, edge in enumerate(outcome.edges):
         x, y = _line(edge)
@@ -41,14 +41,14 @@ def _scores(axes: Axes, outcome: Outcome) -> None:
     _dress(axes, "seconds", outcome.metric, f"{outcome.metric} of batches, averaged")
 
 
-def _line(edge: EdgeOutcome) -> tuple[list[float], list[float]]:
+def _line(edge: EdgeResult) -> tuple[list[float], list[float]]:
     known = [(p.at, p.score) for p in edge.series if p.score is not None]
     parts = [part for part in np.array_split(np.array(known, dtype=float).reshape(-1, 2), POINTS) if len(part)]
     means = [part.mean(axis=0).tolist() for part in parts]
     return [at for at, _ in means], [score for _, score in means]
 
 
-def _latencies(axes: Axes, outcome: Outcome) -> None:
+def _latencies(axes: Axes, outcome: ReplayResult) -> None:
     bars = outcome.total.latency.histogram
     if bars:
         upper, counts = (np.array(part, dtype=float) for part in zip(*bars, strict=True))

@@ -5,29 +5,18 @@ from typing import Final
 
 from alphaedge.core.fields import Field
 from alphaedge.data.stream import Task
-from alphaedge.errors import AlphaEdgeError
+from alphaedge.errors import ModelMismatch
 from alphaedge.inference.client import ModelInfo
 
 _TYPES: Final = {"id": "BYTES", "category": "INT64", "set": "FP32", "number": "FP32"}
 _KINDS: Final = {"BYTES": "an id", "INT64": "a category", "FP32": "numbers or a set"}
 
 
-class Misfit(AlphaEdgeError):
-    """An edge's model takes something else than the data have: says all that differs."""
-
-    def __init__(self, url: str, model: str, differences: Sequence[str]) -> None:
-        super().__init__(
-            f"{url}: its model '{model}' does not fit the data: {'; '.join(differences)}; "
-            "alphaedge replay with --print-config prints a [model] that does"
-        )
-        self.differences = tuple(differences)
-
-
 def check_fit(url: str, fields: Sequence[Field], task: Task, found: ModelInfo) -> None:
     """An error if an edge's model, as it is described, takes other fields or has another task."""
     wrong = differences(fields, task, found)
     if wrong:
-        raise Misfit(url, found.name, wrong)
+        raise ModelMismatch(url, found.name, wrong)
 
 
 def differences(fields: Sequence[Field], task: Task, found: ModelInfo) -> list[str]:

@@ -4,13 +4,13 @@ from typing import Final
 
 import msgspec
 
-from alphaedge.replay.outcome import Outcome
+from alphaedge.replay.result import ReplayResult
 
 LATE: Final = 10.0  # milliseconds that the generator may be late, at the 99th percentile
 CROWDED: Final = 0.01  # share of requests that may find all connections busy
 
 
-def notes(outcome: Outcome) -> Outcome:
+def notes(outcome: ReplayResult) -> ReplayResult:
     """The outcome with its notes."""
     total = outcome.total
     found = [

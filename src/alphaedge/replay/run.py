@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from alphaedge.data.stream import Stream, Task
 from alphaedge.errors import InvalidValue, check_choice
 from alphaedge.metrics import mean
-from alphaedge.replay.counts import LATELY, Tally, summed
-from alphaedge.replay.edge_replay import Client, Lane, Taught
+from alphaedge.replay.counts import LATELY, Counts, summed
+from alphaedge.replay.edge_replay import Client, EdgeReplay, Taught
 from alphaedge.replay.notes import notes
-from alphaedge.replay.outcome import Latency, Outcome
 from alphaedge.replay.pace import Options
 from alphaedge.replay.plan import Plan, start_of
+from alphaedge.replay.result import Latency, ReplayResult
 from alphaedge.replay.scores import METRICS, Scores
 
 EVERY: Final = 0.2  # seconds between two reports of progress
@@ -95,9 +95,9 @@ class Replay:
         self._lanes = []
         for place, (edge, stream) in enumerate(streams.items()):
             plan = Plan.of(stream, options, start=start, rng=np.random.default_rng([options.seed, place]))
-            tally = Tally(Scores(stream.labels, stream.times, task, options.batch_size), plan.events)
+            tally = Counts(Scores(stream.labels, stream.times, task, options.batch_size), plan.events)
             self._lanes.append(
-                Lane(
+                EdgeReplay(
                     edge,
                     stream,
                     plan,
@@ -164,7 +164,7 @@ class Replay:
         }
         return Progress(seconds, self._left(seconds, found), found)
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ReplayResult:
         """What came of it so far."""
         seconds, options = self._now(), self._options
         edges = tuple(
@@ -177,7 +177,7 @@ class Replay:
             )
             for lane in self._lanes
         )
-        found = Outcome(
+        found = ReplayResult(
             task=self._task,
             metric=METRICS[self._task],
             batch_size=options.batch_size,
@@ -217,7 +217,7 @@ async def replay(
     on_progress: Watch | None = None,
     labels: Taught = truth,
     stop: asyncio.Event | None = None,
-) -> Outcome:
+) -> ReplayResult:
     """Stream each edge's events to it, tell it later what came of them, and say what came of that.
 
     It ends early, with what came so far, when ``stop`` is set. To have that after a cancellation too, use ``Replay``.

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from alphaedge.replay.outcome import EdgeOutcome, Figures, Latency, Outcome
+from alphaedge.replay.result import EdgeResult, Figures, Latency, ReplayResult
 from alphaedge.replay.run import EdgeProgress, Progress
 
 MOST_LINES: Final = 12  # edges that have a line of their own
@@ -65,7 +65,7 @@ class Bar:
         self._bars.update(self._lines[name], total=total, completed=done, text=text)
 
 
-def table(outcome: Outcome) -> Table:
+def table(outcome: ReplayResult) -> Table:
     """The figures of each edge and of all; fits 80 columns."""
     made = Table(
         title=f"{outcome.metric}, and latency of predictions in milliseconds",
@@ -87,7 +87,7 @@ def table(outcome: Outcome) -> Table:
     return made
 
 
-def _caption(outcome: Outcome) -> str:
+def _caption(outcome: ReplayResult) -> str:
     told = outcome.total.feedback
     counts = {name: getattr(told, name) for name in ("accepted", "known", "expired", "unknown")}
     loop = "from when they were sent" if outcome.speed is None else "from when they were to be sent"
@@ -95,7 +95,7 @@ def _caption(outcome: Outcome) -> str:
     return f"outcomes told: {words}; latency {loop}; {outcome.seconds:.1f} s"
 
 
-def _cells(of: Figures | EdgeOutcome) -> list[str]:
+def _cells(of: Figures | EdgeResult) -> list[str]:
     latency = [of.latency.p50, of.latency.p95, of.latency.p99, of.latency.max]
     return [
         f"{of.events:,}",

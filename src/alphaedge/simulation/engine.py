@@ -13,10 +13,10 @@ from alphaedge.core.aggregation import Alone
 from alphaedge.core.links import Links
 from alphaedge.core.online import Online
 from alphaedge.simulation.judge import Judge
-from alphaedge.simulation.rounds import meet
-from alphaedge.simulation.run_log import Progress, Record
+from alphaedge.simulation.rounds import aggregate_group
+from alphaedge.simulation.run_log import Progress, RunLog
 from alphaedge.simulation.timeline import levels
-from alphaedge.simulation.training_span import Stretch, run_stretch
+from alphaedge.simulation.training_span import TrainingSpan, run_span
 from alphaedge.simulation.world import World
 
 # Edges stepped at once; more falls out of the cache (see benchmarks/scaling).
@@ -38,7 +38,7 @@ class Engine:
         delay, dtype = world.conditions.delay, world.fleet.dense.dtype
         self.judge = Judge(settings, len(world.fleet), delay, dtype) if settings else None
 
-    def run(self, progress: Callable[[Progress], None] = lambda _: None) -> Record:
+    def run(self, progress: Callable[[Progress], None] = lambda _: None) -> RunLog:
         """Run every stream to its end."""
         world = self.world
         total = sum(last - first for t in world.timelines for first, last in zip(t.first, t.last, strict=True))
@@ -49,11 +49,11 @@ class Engine:
                 meeting = [e for e in group if world.state[e] == "to aggregate"]
                 # A newcomer reads like everybody else: after this group's publications, or before them.
                 if publish_first:
-                    meet(world, meeting, self.block)
+                    aggregate_group(world, meeting, self.block)
                 for edge in joining:
                     self._join(edge)
                 if not publish_first:
-                    meet(world, meeting, self.block)
+                    aggregate_group(world, meeting, self.block)
             self._train()
             progress(world.record.progress(total))
         return world.record
@@ -102,8 +102,8 @@ class Engine:
         edges = [e for e, state in enumerate(world.state) if state == "to train"]
         for start in range(0, len(edges), self.block):
             block = edges[start : start + self.block]
-            stretch = Stretch.of({e: self._plan(e) for e in block})
-            twin = Stretch.of({e: self._plan(e, twin=True) for e in block}) if self.home else None
+            stretch = TrainingSpan.of({e: self._plan(e) for e in block})
+            twin = TrainingSpan.of({e: self._plan(e, twin=True) for e in block}) if self.home else None
             self._run_block(stretch, twin)
         for edge in edges:
             end, world.at[edge] = world.stretch_end(edge)
@@ -130,10 +130,10 @@ class Engine:
             trained.append(-1 if kept or number - delay < first else number - delay)
         return predicted, trained
 
-    def _run_block(self, stretch: Stretch, twin: Stretch | None) -> None:
+    def _run_block(self, stretch: TrainingSpan, twin: TrainingSpan | None) -> None:
         world, model = self.world, self.world.gradients.model
         run = (world.batches, world.gradients, self.online)
-        outputs = run_stretch(world.fleet, stretch, *run, same_pass=self.same_pass)
+        outputs = run_span(world.fleet, stretch, *run, same_pass=self.same_pass)
         _note_rows(world, stretch)
         world.records[stretch.edges] += (stretch.trained >= 0).sum(1) * outputs.shape[2]
         place, column = (stretch.predicted >= 0).nonzero(as_tuple=True)
@@ -144,7 +144,7 @@ class Engine:
         loss = vmap(model.loss.function)
         losses = loss(found, taught)
         if twin is not None and self.home is not None and self.judge is not None:
-            alone = run_stretch(self.home, twin, *run, same_pass=self.same_pass)[place, column]
+            alone = run_span(self.home, twin, *run, same_pass=self.same_pass)[place, column]
             alone_losses, mixed = loss(alone, taught), found.clone()
             for s in range(stretch.predicted.shape[1]):
                 which = column == s
@@ -163,7 +163,7 @@ class Engine:
             )
 
 
-def _note_rows(world: World, stretch: Stretch) -> None:
+def _note_rows(world: World, stretch: TrainingSpan) -> None:
     """Note which id rows the edges have met and trained."""
     for numbers, flags in ((stretch.predicted, None), (stretch.trained, world.trained)):
         place, column = (numbers >= 0).nonzero(as_tuple=True)

@@ -11,17 +11,19 @@ from functools import partial
 from queue import Empty
 from typing import Any, final
 
-from alphaedge.simulation.results import Outcome
+from alphaedge.simulation.results import RunResult
 from alphaedge.simulation.run_log import Progress
-from alphaedge.simulation.task import Bench, Task, Watch, run_task
+from alphaedge.simulation.task import Task, Watch, WorkerCache, run_task
 
 
-def run_tasks(tasks: list[Task], jobs: int, watch: Watch, bench: Bench) -> Iterator[tuple[list[Outcome], list[str]]]:
+def run_tasks(
+    tasks: list[Task], jobs: int, watch: Watch, bench: WorkerCache
+) -> Iterator[tuple[list[RunResult], list[str]]]:
     """The outcomes of tasks, with what the user should know, as they finish; ``bench`` is of this process."""
     yield from (_here(tasks, watch, bench) if jobs == 1 else _spread(tasks, jobs, watch))
 
 
-def _here(tasks: list[Task], watch: Watch, bench: Bench) -> Iterator[tuple[list[Outcome], list[str]]]:
+def _here(tasks: list[Task], watch: Watch, bench: WorkerCache) -> Iterator[tuple[list[RunResult], list[str]]]:
     for task in tasks:
         yield run_task(task, bench, partial(_tell, watch, task))
 
@@ -44,7 +46,7 @@ class _Worker:
     here: "_Worker"  # of this process; set by ``start``
 
     def __init__(self, channel: Any) -> None:
-        self.channel, self.bench = channel, Bench()
+        self.channel, self.bench = channel, WorkerCache()
 
     @classmethod
     def start(cls, channel: Any) -> None:
@@ -53,11 +55,11 @@ class _Worker:
         cls.here = cls(channel)
 
     @classmethod
-    def run(cls, task: Task) -> tuple[list[Outcome], list[str]]:
+    def run(cls, task: Task) -> tuple[list[RunResult], list[str]]:
         return run_task(task, cls.here.bench, partial(_tell, lambda *report: cls.here.channel.put(report), task))
 
 
-def _spread(tasks: list[Task], jobs: int, watch: Watch) -> Iterator[tuple[list[Outcome], list[str]]]:
+def _spread(tasks: list[Task], jobs: int, watch: Watch) -> Iterator[tuple[list[RunResult], list[str]]]:
     context = multiprocessing.get_context("spawn")
     channel = context.Queue()
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_Worker.start, initargs=(channel,))

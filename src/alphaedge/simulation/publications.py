@@ -5,18 +5,18 @@ from typing import final
 import torch
 from torch import Tensor
 
-from alphaedge.core.state import Fleet
+from alphaedge.core.state import ModelState
 
 
 @final
-class Published:
+class Publications:
     """The last ``depth`` publications of every edge; number 0 is the initial model.
 
     In an id table only rows trained since the last publication change (see core.exchange), so ``version`` says in
     which publication a row last changed, 0 for a row that its edge has never trained; such rows are zero here.
     """
 
-    def __init__(self, fleet: Fleet, depth: int, statistics: tuple[str, ...]) -> None:
+    def __init__(self, fleet: ModelState, depth: int, statistics: tuple[str, ...]) -> None:
         n = len(fleet)
         self.depth = depth
         self.number = torch.zeros(n, dtype=torch.long)
@@ -28,7 +28,7 @@ class Published:
             name: fleet.buffers[name].repeat(depth, *[1] * fleet.buffers[name].dim()) for name in statistics
         }
 
-    def publish(self, edges: Tensor, fleet: Fleet, trained: list[Tensor], records: Tensor) -> None:
+    def publish(self, edges: Tensor, fleet: ModelState, trained: list[Tensor], records: Tensor) -> None:
         """Publish the named edges of the fleet; ``trained[t]`` [n, rows + 1] are their rows to publish anew."""
         before = self.number[edges] % self.depth
         self.number[edges] += 1
@@ -53,7 +53,7 @@ class Published:
         number = (self.number[edges] - staleness).clamp(min=0)
         return (number % self.depth) * self.dense.shape[1] + edges, number
 
-    def give(self, source: int, fleet: Fleet, edge: int) -> None:
+    def give(self, source: int, fleet: ModelState, edge: int) -> None:
         """Start an edge of the fleet from another's newest publication."""
         slot = int(self.number[source]) % self.depth
         fleet.dense[edge] = self.dense[slot, source]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True)
-class Outcome:
+class RunResult:
     """One method under one seed."""
 
     method: str
@@ -41,7 +41,7 @@ class Outcome:
     seconds: float
 
     @classmethod
-    def of(cls, name: str, world: World, run: int, data: Dataset, inputs: Inputs, seconds: float) -> "Outcome":
+    def of(cls, name: str, world: World, run: int, data: Dataset, inputs: Inputs, seconds: float) -> "RunResult":
         """Cut one run out of a world that has run to its end."""
         record, batches, timeline, seed = world.record, world.batches, world.timelines[run], world.seeds[run]
         n, first = world.n, run * world.n
@@ -149,15 +149,15 @@ class Results:
         self.edges, self.clusters, self.names = len(data.streams), data.clusters, data.names
         self.messages = messages
         self.interrupted = False
-        self._outcomes: dict[tuple[str, int], Outcome] = {}
+        self._outcomes: dict[tuple[str, int], RunResult] = {}
 
-    def add(self, outcomes: list[Outcome], messages: list[str]) -> None:
+    def add(self, outcomes: list[RunResult], messages: list[str]) -> None:
         """Take in finished runs."""
         for outcome in outcomes:
             self._outcomes[outcome.method, outcome.seed] = outcome
         self.messages += messages
 
-    def outcomes(self, method: str | None = None) -> list[Outcome]:
+    def outcomes(self, method: str | None = None) -> list[RunResult]:
         """Finished runs in the order of methods and seeds."""
         return [
             self._outcomes[key]
@@ -188,7 +188,7 @@ class Results:
             "methods": {m: _summary(runs) for m in self.methods if (runs := self.outcomes(m))},
         }
 
-    def _table(self, pick: Callable[[Outcome], pl.DataFrame], schema: Any) -> pl.DataFrame:
+    def _table(self, pick: Callable[[RunResult], pl.DataFrame], schema: Any) -> pl.DataFrame:
         return pl.concat([pick(o) for o in self.outcomes()]) if self._outcomes else pl.DataFrame(schema=schema)
 
     @property
@@ -284,7 +284,7 @@ def writable(folder: Path | str) -> Path:
     return folder
 
 
-def _summary(runs: list[Outcome]) -> dict[str, Any]:
+def _summary(runs: list[RunResult]) -> dict[str, Any]:
     per_seed = [o.mean(o.per_edge) for o in runs]
     known = [s for s in per_seed if s is not None]
     edges = range(len(runs[0].per_edge))

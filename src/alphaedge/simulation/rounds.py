@@ -5,7 +5,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from alphaedge.core.aggregation import Alone, ByRecords, Fetched, Learned, Weights, aggregate, pulled, shares
+from alphaedge.core.aggregation import Alone, ByRecords, HeldModels, Learned, Weights, aggregate, pulled, shares
 from alphaedge.core.exchange import traffic
 from alphaedge.core.links import stack, unstack
 from alphaedge.core.selection import View
@@ -15,7 +15,7 @@ from alphaedge.simulation.world import World
 T = TypeVar("T")
 
 
-def meet(world: World, edges: list[int], block: int) -> None:
+def aggregate_group(world: World, edges: list[int], block: int) -> None:
     """The aggregations of some edges that need not wait for each other; at most ``block`` are computed at once."""
     for edge in edges:
         _reveal(world, edge)
@@ -61,7 +61,7 @@ def _mix(world: World, edges: list[int]) -> None:
     wanted = _wanted(world, edges) if world.method.adopt_rows and world.fleet.tables else []
     _note_fetches(world, edges, slot, number, present, wanted)
     pool = world.published
-    fetched = Fetched(
+    fetched = HeldModels(
         pool.dense.flatten(0, 1),
         tuple(t.flatten(0, 1) for t in pool.tables),
         tuple((v > 0).flatten(0, 1) for v in pool.version),

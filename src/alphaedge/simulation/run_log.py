@@ -42,7 +42,7 @@ class Progress:
 
 
 @final
-class Record:
+class RunLog:
     """The record of a stack of runs, filled by the engine; edges are numbered through all runs."""
 
     def __init__(self, edges: int, batches: int, size: int, score: Callable[[Tensor, Tensor], Tensor]) -> None:

@@ -12,7 +12,7 @@ from alphaedge.simulation.config import Settings
 from alphaedge.simulation.processes import run_tasks
 from alphaedge.simulation.results import Results
 from alphaedge.simulation.run_log import Progress
-from alphaedge.simulation.task import Bench, ModelFactory, Task, Watch, check
+from alphaedge.simulation.task import ModelFactory, Task, Watch, WorkerCache, check
 
 # Stacking seeds widens the groups that aggregate at once; beyond this many edges there is nothing left to gain.
 STACKED_EDGES: Final = 128
@@ -59,7 +59,7 @@ def simulate(
     if data is None and settings.data == "synthetic" and settings.size > settings.store.least_events():
         allowed = f"at most {settings.store.least_events()}, the fewest events that a region of this store can have"
         raise InvalidValue("batch_size", settings.size, allowed)
-    bench = Bench()
+    bench = WorkerCache()
     first_data = data if data is not None else bench.data(settings, 0)
     edges = len(first_data.streams)
     settings.conditions.check_edges(edges)

@@ -13,7 +13,7 @@ from alphaedge.core import gradients as core_gradients
 from alphaedge.core.methods import Method
 from alphaedge.core.model import Model
 from alphaedge.core.online import predict
-from alphaedge.core.state import Fleet
+from alphaedge.core.state import ModelState
 from alphaedge.data.stream import Dataset
 from alphaedge.data.synthetic import synthetic
 from alphaedge.data.table import load as load_table
@@ -25,8 +25,8 @@ from alphaedge.simulation.batches import Batches, Inputs, Labels
 from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.engine import BLOCK, Engine
-from alphaedge.simulation.results import Outcome
-from alphaedge.simulation.run_log import Progress, Record
+from alphaedge.simulation.results import RunResult
+from alphaedge.simulation.run_log import Progress, RunLog
 from alphaedge.simulation.timeline import Timeline
 from alphaedge.simulation.world import World
 
@@ -78,7 +78,7 @@ def check(task: Task, data: Dataset) -> None:
     model = make_model(data, task.factory(data), 0)
     inputs = Inputs.cut(data, model, task.settings.size)
     labels = Labels.draw(data, inputs, task.settings.size, task.settings.conditions, 0, model.dtype)
-    fleet = Fleet.start([model], [0])
+    fleet = ModelState.start([model], [0])
     batch = Batches([inputs], [labels]).get(torch.tensor([0]), torch.tensor([0]))
     found = predict(fleet, batch, core_gradients.OneAtATime(model))
     if not model.tables:
@@ -96,7 +96,7 @@ def check(task: Task, data: Dataset) -> None:
 
 
 @final
-class Bench:
+class WorkerCache:
     """What one process keeps from task to task: the data, and recorded gradient calls, which fit every start."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class Bench:
         return self._loaded[key]
 
     def backend(
-        self, task: Task, model: Model, fleet: Fleet, batches: Batches, data: Dataset
+        self, task: Task, model: Model, fleet: ModelState, batches: Batches, data: Dataset
     ) -> tuple[core_gradients.Gradients, bool, list[str]]:
         """How to compute gradients, whether outputs are the same in training mode, and what the user should know."""
         named = (task.settings.data, task.settings.model) if task.data is None else None
@@ -123,16 +123,16 @@ class Bench:
 
 
 def run_task(
-    task: Task, bench: Bench | None = None, watch: Watch = lambda _, __: None
-) -> tuple[list[Outcome], list[str]]:
+    task: Task, bench: WorkerCache | None = None, watch: Watch = lambda _, __: None
+) -> tuple[list[RunResult], list[str]]:
     """Run the seeds of one task as one stack; the same task gives the same outcome, dropout included."""
     torch.set_num_threads(1)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(task.seeds[0])
-        return _run(task, bench or Bench(), watch)
+        return _run(task, bench or WorkerCache(), watch)
 
 
-def _run(task: Task, bench: Bench, watch: Watch) -> tuple[list[Outcome], list[str]]:
+def _run(task: Task, bench: WorkerCache, watch: Watch) -> tuple[list[RunResult], list[str]]:
     settings, seeds = task.settings, task.seeds
     data = [task.data if task.data is not None else bench.data(settings, s) for s in seeds]
     starts = 1 if settings.initial == "shared" else len(data[0].streams)
@@ -148,7 +148,7 @@ def _run(task: Task, bench: Bench, watch: Watch) -> tuple[list[Outcome], list[st
     ]
     batches = Batches(inputs, labels)
     which = [r * starts + (e if starts > 1 else 0) for r in range(len(seeds)) for e in range(edges)]
-    fleet = Fleet.start(models, which)
+    fleet = ModelState.start(models, which)
     gradients, same_pass, notes = bench.backend(task, model, fleet, batches, data[0])
     world = World(
         method=task.method,
@@ -158,7 +158,7 @@ def _run(task: Task, bench: Bench, watch: Watch) -> tuple[list[Outcome], list[st
         fleet=fleet,
         gradients=gradients,
         conditions=settings.conditions,
-        record=Record(len(fleet), len(batches.scored), settings.size, SCORES[data[0].metric]),
+        record=RunLog(len(fleet), len(batches.scored), settings.size, SCORES[data[0].metric]),
     )
     block = BLOCK if settings.executor == "stacked" else 1
     engine = Engine(world, settings.online, same_pass=same_pass, block=block)
@@ -166,13 +166,13 @@ def _run(task: Task, bench: Bench, watch: Watch) -> tuple[list[Outcome], list[st
     engine.run(lambda p: watch(task.name, p))
     seconds = time.perf_counter() - began
     outcomes = [
-        Outcome.of(task.name, world, run, data[run], inputs[run], seconds / len(seeds)) for run in range(len(seeds))
+        RunResult.of(task.name, world, run, data[run], inputs[run], seconds / len(seeds)) for run in range(len(seeds))
     ]
     return outcomes, [f"{task.name}: {note}" for note in (*notes, *world.record.stopped.values())]
 
 
 def _backend(
-    model: Model, fleet: Fleet, batches: Batches, executor: str
+    model: Model, fleet: ModelState, batches: Batches, executor: str
 ) -> tuple[core_gradients.Gradients, bool, list[str]]:
     first = torch.tensor([0])
     batch = batches.get(first, torch.tensor([0]))

@@ -10,13 +10,13 @@ from alphaedge.core.batch import Batch
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.online import Online, learn, predict
 from alphaedge.core.optimizer import Adam
-from alphaedge.core.state import Fleet, Rows
+from alphaedge.core.state import ModelState, TableState
 from alphaedge.simulation.batches import Batches
 
 
 @final
 @dataclass(frozen=True)
-class Stretch:
+class TrainingSpan:
     """For k edges and S columns, the batch that each predicts and the batch it trains on, -1 for none.
 
     Columns run in order; in a column an edge predicts first.
@@ -27,7 +27,7 @@ class Stretch:
     trained: Tensor  # [k, S]
 
     @classmethod
-    def of(cls, plans: dict[int, tuple[list[int], list[int]]]) -> "Stretch":
+    def of(cls, plans: dict[int, tuple[list[int], list[int]]]) -> "TrainingSpan":
         """From each edge's list of (predicted, trained) batches; shorter ones are filled up at the end."""
         width = max(len(p) for p, _ in plans.values())
         predicted = torch.tensor([p + [-1] * (width - len(p)) for p, _ in plans.values()])
@@ -35,8 +35,8 @@ class Stretch:
         return cls(torch.tensor(list(plans)), predicted, trained)
 
 
-def run_stretch(
-    fleet: Fleet, stretch: Stretch, batches: Batches, gradients: Gradients, online: Online, *, same_pass: bool
+def run_span(
+    fleet: ModelState, stretch: TrainingSpan, batches: Batches, gradients: Gradients, online: Online, *, same_pass: bool
 ) -> Tensor:
     """Run a stretch in place and return the outputs [k, S, B] of predicted batches (NaN elsewhere).
 
@@ -91,7 +91,7 @@ class WorkingSet:
     gradient zero throughout, and ``Adam.coast`` moves them by the whole stretch at once when it is over.
     """
 
-    def __init__(self, part: Fleet, stretch: Stretch, batches: Batches, optimizer: Adam) -> None:
+    def __init__(self, part: ModelState, stretch: TrainingSpan, batches: Batches, optimizer: Adam) -> None:
         self._part, self._optimizer, self._tables = part, optimizer, part.tables
         self._before = part.steps.clone()
         numbers = torch.cat([stretch.predicted, stretch.trained], dim=1)
@@ -107,7 +107,7 @@ class WorkingSet:
             mine = torch.full((k, size + 1), table.scratch).index_put_((owner, place[owner, row]), row)
             flat = table.flat(mine)
             value, m, v = (table.gather(storage, flat) for storage in (table.value, table.m, table.v))
-            working.append(Rows(value, m, v, torch.arange(k)))
+            working.append(TableState(value, m, v, torch.arange(k)))
             self._rows.append(flat)
             self._place.append(torch.where(taken, place, size))
         part.tables = working

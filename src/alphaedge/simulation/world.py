@@ -14,11 +14,11 @@ from alphaedge.core.aggregation import Learned
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.links import Links
 from alphaedge.core.methods import Method
-from alphaedge.core.state import Fleet
+from alphaedge.core.state import ModelState
 from alphaedge.simulation.batches import Batches
 from alphaedge.simulation.conditions import Conditions
-from alphaedge.simulation.publications import Published
-from alphaedge.simulation.run_log import Record
+from alphaedge.simulation.publications import Publications
+from alphaedge.simulation.run_log import RunLog
 from alphaedge.simulation.timeline import Timeline
 
 State = Literal["to join", "to train", "to aggregate", "done"]
@@ -35,10 +35,10 @@ class World:
         batches: Batches,
         timelines: Sequence[Timeline],
         seeds: Sequence[int],
-        fleet: Fleet,
+        fleet: ModelState,
         gradients: Gradients,
         conditions: Conditions,
-        record: Record,
+        record: RunLog,
     ) -> None:
         self.method, self.batches, self.timelines, self.seeds = method, batches, timelines, seeds
         self.fleet, self.gradients, self.conditions, self.record = fleet, gradients, conditions, record
@@ -46,7 +46,7 @@ class World:
         total = len(fleet)
         told = method.statistics == "mixed" or (conditions.bootstrap and bool(conditions.joins))
         statistics = gradients.model.statistics() if told else ()
-        self.published = Published(fleet, conditions.staleness + 1, statistics)
+        self.published = Publications(fleet, conditions.staleness + 1, statistics)
         self.records = torch.zeros(total, dtype=torch.long)  # that each edge has learned from
         self.trained = [torch.zeros(t.value.shape[:2], dtype=torch.bool) for t in fleet.tables]  # since publishing
         self.known_since = [torch.full(t.value.shape[:2], -1, dtype=torch.long) for t in fleet.tables]

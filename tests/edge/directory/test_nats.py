@@ -15,8 +15,8 @@ from nats.js.errors import APIError, NoKeysError, NotFoundError
 
 from alphaedge.edge.config import NatsConfig
 from alphaedge.edge.directory.nats import NatsDirectory
-from alphaedge.edge.directory.nats_config import key
-from alphaedge.edge.trust.credentials import Insecure
+from alphaedge.edge.directory.nats_server_config import key
+from alphaedge.edge.trust.credentials import InsecureCredentials
 from alphaedge.errors import InvalidValue
 
 from .directories import (
@@ -248,15 +248,15 @@ def test_without_certificates_the_server_must_be_on_this_machine(tmp_path: Path)
     with pytest.raises(
         InvalidValue, match=r"peers\.nats\.servers: found '192\.0\.2\.1'; allowed: an address on loopback"
     ):
-        NatsDirectory(NatsConfig(servers=("nats://192.0.2.1:4222",)), "berlin", Insecure("berlin", "DE"))
+        NatsDirectory(NatsConfig(servers=("nats://192.0.2.1:4222",)), "berlin", InsecureCredentials("berlin", "DE"))
     server = NatsServer(tmp_path / "nats", f'jetstream {{ store_dir: "{tmp_path}/store" }}')
 
     async def test() -> None:
         config = NatsConfig(servers=(server.url.replace("tls", "nats"),), down_after=DOWN)
-        made = {edge: NatsDirectory(config, edge, Insecure(edge, "DE")) for edge in ("berlin", "bonn")}
+        made = {edge: NatsDirectory(config, edge, InsecureCredentials(edge, "DE")) for edge in ("berlin", "bonn")}
         for edge, one in made.items():
             await one.start()
-            await one.speak(Insecure(edge, "DE").sign(about(edge, 1)))
+            await one.speak(InsecureCredentials(edge, "DE").sign(about(edge, 1)))
         await until(lambda: all(set(one.alive()) == set(made) for one in made.values()), "both to see both")
         for one in made.values():
             await one.close()

@@ -7,16 +7,18 @@ import pytest
 import torch
 
 from alphaedge.edge.config import load
-from alphaedge.edge.learning.cold_start import AGAIN, MOST, Adopted, AdoptionLog, Strangers, blend
-from alphaedge.edge.learning.exchange import Pull
-from alphaedge.edge.learning.loop import Learning
+from alphaedge.edge.learning.cold_start import AGAIN, MOST, Adopted, AdoptionLog, NewIds, blend
+from alphaedge.edge.learning.exchange import PulledModel
+from alphaedge.edge.learning.loop import LearningLoop
 from alphaedge.edge.store.status import read
 
 from .processes import BATCH, EVERY, Edge, events, fleet_of, send, teach, tell, wait_for
 
 
-def pull(keys: list[int], rows: list[list[float]]) -> Pull:
-    return Pull(1, 1, torch.empty(0), {}, (torch.tensor(keys, dtype=torch.long),), (torch.tensor(rows).view(-1, 2),))
+def pull(keys: list[int], rows: list[list[float]]) -> PulledModel:
+    return PulledModel(
+        1, 1, torch.empty(0), {}, (torch.tensor(keys, dtype=torch.long),), (torch.tensor(rows).view(-1, 2),)
+    )
 
 
 def test_what_several_peers_know_is_mixed_by_their_weights() -> None:
@@ -34,7 +36,7 @@ def test_what_several_peers_know_is_mixed_by_their_weights() -> None:
 
 
 def test_a_stranger_is_asked_for_once_in_a_while_and_never_too_many_at_once() -> None:
-    strangers = Strangers()
+    strangers = NewIds()
     assert [k.tolist() for k in strangers.pick([[3, 3, 4], []], now=0.0)] == [[3, 4], []]
     assert [k.tolist() for k in strangers.pick([[3, 5], [3]], now=1.0)] == [[5], [3]], "each table has its own ids"
     assert strangers.pick([[3]], now=AGAIN)[0].tolist() == [3]
@@ -89,7 +91,7 @@ def test_an_edge_adopts_rows_at_first_sight_and_again_after_a_crash(tmp_path: Pa
         was, _ = boston.predict(["new"] * 2, [2, 3], [[0.0, 0.0]] * 2)
         boston.kill()
         shutil.rmtree(boston.folder / "data" / "parameters")
-        again = Learning(load(boston.path), boston.folder)
+        again = LearningLoop(load(boston.path), boston.folder)
         assert again.status.adopted >= 2
         boston.start()
         assert boston.predict(["new"] * 2, [2, 3], [[0.0, 0.0]] * 2)[0] == was

@@ -28,9 +28,10 @@ from alphaedge import (
 from alphaedge.core.gradients import OneAtATime
 from alphaedge.core.online import Online
 from alphaedge.core.optimizer import Adagrad, Adam
-from alphaedge.edge.learning.checkpoints import CheckpointError, Checkpoints, Progress
-from alphaedge.edge.learning.exchange import Held
+from alphaedge.edge.learning.checkpoints import Checkpoints, Progress
+from alphaedge.edge.learning.exchange import HeldModel
 from alphaedge.edge.learning.learner import Examples, Learner
+from alphaedge.errors import CheckpointError
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp
 
@@ -77,7 +78,7 @@ class Fleet:
         answered = [j for j in me.links.neighbours if self.edges[j].publication.number > 0]
         for peer in answered:
             pull = self.edges[peer].publication.answer(me.request(peer), self.edges[peer].tables)
-            me.held.setdefault(peer, Held(me.fleet.dense[0], me.tables)).take(pull, me.tables)
+            me.held.setdefault(peer, HeldModel(me.fleet.dense[0], me.tables)).take(pull, me.tables)
         me.aggregate(answered)
         me.choose(self.names, {j: self.edges[j].topology for j in me.links.neighbours})
 

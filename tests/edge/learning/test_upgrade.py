@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 import tomli_w
 
-from alphaedge.edge.learning.loop import learned_so_far
 from alphaedge.edge.store.journal import Journal
-from alphaedge.edge.store.status import PeerStatus, Status, read
+from alphaedge.edge.store.learned_mark import learned_so_far
+from alphaedge.edge.store.status import LearnerStatus, PeerStatus, read
 
 from .processes import BATCH, CONFIG, EVERY, Edge, events, fleet_of, send, teach, tell, wait_for
 
 
-def status(edge: Edge) -> Status:
+def status(edge: Edge) -> LearnerStatus:
     found = read(edge.folder / "data" / "status.json")
     assert found is not None
     return found

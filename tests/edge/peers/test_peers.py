@@ -13,13 +13,13 @@ from typing import Any
 import aiohttp
 import pytest
 
-from alphaedge.edge.peers.wire import Refused
 from alphaedge.edge.transport import client as peer_client
-from alphaedge.edge.transport.client import Manner, PeerClient, PeerError
-from alphaedge.edge.transport.server import Forbidden, PeerServer, Unreadable
+from alphaedge.edge.transport.client import PeerClient, PeerHistory
+from alphaedge.edge.transport.server import PeerServer
 from alphaedge.edge.trust.authority import Folder
 from alphaedge.edge.trust.certificates import Identity
-from alphaedge.edge.trust.credentials import Certified
+from alphaedge.edge.trust.credentials import CertificateCredentials
+from alphaedge.errors import BadPeerRequest, ModelRefused, PeerError, PeerForbidden
 
 DAY = dt.timedelta(days=1)
 MODEL = bytes(range(256)) * 5000
@@ -43,9 +43,9 @@ def certs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def trust(certs: Path, edge: str, fleet: str = "ours", authority: str = "ours") -> Certified:
+def trust(certs: Path, edge: str, fleet: str = "ours", authority: str = "ours") -> CertificateCredentials:
     files = (certs / fleet / f"{edge}.pem", certs / fleet / f"{edge}.key", certs / authority / "ca.pem")
-    return Certified(*files, today)
+    return CertificateCredentials(*files, today)
 
 
 class Paris:
@@ -57,11 +57,11 @@ class Paris:
     async def pull(self, sender: Identity, request: bytes) -> bytes:
         self.asked.append(f"{sender.edge} in {sender.region} pulls {request!r}")
         if request == b"nonsense":
-            raise Unreadable("it can't be read")
+            raise BadPeerRequest("it can't be read")
         if request == b"forbidden":
-            raise Forbidden("deny from=paris to=berlin")
+            raise PeerForbidden("deny from=paris to=berlin")
         if request == b"refused":
-            raise Refused("another schema")
+            raise ModelRefused("another schema")
         return MODEL
 
 
@@ -282,7 +282,7 @@ def test_garbage_is_an_error_of_that_peer(certs: Path, garbage: bytes) -> None:
 
 
 def test_deadlines_follow_the_peer_and_rests_grow() -> None:
-    manner = Manner()
+    manner = PeerHistory()
     for _ in range(20):
         manner.answered(1.0)
     assert manner.deadline() == pytest.approx(5.0)

@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load, save
 
-from alphaedge.edge.learning.exchange import Pull, Request
-from alphaedge.edge.peers.key_lists import KeyList, KeysError, pack_keys, unpack_keys
-from alphaedge.edge.peers.wire import LARGEST, Expected, Forgotten, Refused, pack_pull, pack_request, unpack_request
+from alphaedge.edge.learning.exchange import PulledModel, PullRequest
+from alphaedge.edge.peers.key_lists import KeyList, pack_keys, unpack_keys
+from alphaedge.edge.peers.wire import LARGEST, ExpectedAnswer, pack_pull, pack_request, unpack_request
+from alphaedge.errors import KeyListError, KeyListForgotten, ModelRefused
 
 KEYS = torch.tensor([3, 7, 2**47])
-REQUEST = Request(4, (KEYS, torch.tensor([5])), (KEYS[:1], torch.tensor([], dtype=torch.int64)))
-PULL = Pull(
+REQUEST = PullRequest(4, (KEYS, torch.tensor([5])), (KEYS[:1], torch.tensor([], dtype=torch.int64)))
+PULL = PulledModel(
     6,
     1000,
     torch.randn(10),
@@ -27,14 +28,14 @@ PULL = Pull(
 )
 DATA, LIST = pack_request(REQUEST, "s1", None)
 ROWS = [torch.ones(9, 3), torch.ones(9, 4)]
-EXPECTED = Expected("s1", torch.ones(10), {"norm.mean": torch.zeros(2)}, ROWS, REQUEST.holds, LIST)
+EXPECTED = ExpectedAnswer("s1", torch.ones(10), {"norm.mean": torch.zeros(2)}, ROWS, REQUEST.holds, LIST)
 
 
-def packed(pull: Pull, schema: str = "s1", half: bool = False) -> bytes:
+def packed(pull: PulledModel, schema: str = "s1", half: bool = False) -> bytes:
     return pack_pull(pull, LIST, schema, half=half)
 
 
-def same(one: Pull, two: Pull, tolerance: float = 0.0) -> bool:
+def same(one: PulledModel, two: PulledModel, tolerance: float = 0.0) -> bool:
     pairs = [(one.dense, two.dense), *zip(one.keys, two.keys, strict=True), *zip(one.rows, two.rows, strict=True)]
     pairs += [(one.statistics[name], two.statistics[name]) for name in one.statistics]
     close = all(torch.allclose(a, b, rtol=tolerance, atol=tolerance) for a, b in pairs)
@@ -83,7 +84,7 @@ def test_a_conversation_says_each_key_once(rounds: list[list[set[int]]], holds: 
     known: list[set[int]] = [set(), set()]
     for fresh in rounds:
         known = [old | new for old, new in zip(known, fresh, strict=True)]
-        data, mine = pack_request(Request(holds, tensors(known), tensors(fresh)), "s1", mine)
+        data, mine = pack_request(PullRequest(holds, tensors(known), tensors(fresh)), "s1", mine)
         found, made = unpack_request(data, "s1", 2, theirs)
         theirs = [*theirs, made][-2:]
         assert made.name == mine.name
@@ -93,7 +94,7 @@ def test_a_conversation_says_each_key_once(rounds: list[list[set[int]]], holds: 
 
 def test_who_has_forgotten_the_list_says_so_and_is_told_all_again() -> None:
     data, _ = pack_request(REQUEST, "s1", LIST)
-    with pytest.raises(Forgotten, match="say them all"):
+    with pytest.raises(KeyListForgotten, match="say them all"):
         unpack_request(data, "s1", 2, [])
     again, _ = pack_request(REQUEST, "s1", None)
     found, _ = unpack_request(again, "s1", 2, [])
@@ -102,7 +103,7 @@ def test_who_has_forgotten_the_list_says_so_and_is_told_all_again() -> None:
 
 
 def test_a_list_that_is_mostly_gone_is_begun_anew() -> None:
-    data, listed = pack_request(Request(4, (KEYS[:1], KEYS[:0]), (KEYS[:0], KEYS[:0])), "s1", LIST)
+    data, listed = pack_request(PullRequest(4, (KEYS[:1], KEYS[:0]), (KEYS[:0], KEYS[:0])), "s1", LIST)
     assert [len(k) for k in listed.keys] == [1, 0]
     unpack_request(data, "s1", 2, [])
 
@@ -151,29 +152,29 @@ LIES: dict[str, tuple[Callable[[], bytes], str]] = {
 @pytest.mark.parametrize("lie", list(LIES))
 def test_lies_are_refused_by_name(lie: str) -> None:
     data, reason = LIES[lie]
-    with pytest.raises(Refused, match=reason):
+    with pytest.raises(ModelRefused, match=reason):
         EXPECTED.check(data())
 
 
 @given(st.binary(max_size=300))
 def test_noise_is_refused(data: bytes) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(ModelRefused):
         EXPECTED.check(data)
-    with pytest.raises(Refused):
+    with pytest.raises(ModelRefused):
         unpack_request(data, "s1", 2, [])
-    with pytest.raises(KeysError):
+    with pytest.raises(KeyListError):
         unpack_keys(data)
 
 
 def test_a_list_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("alphaedge.edge.peers.key_lists.MOST_KEYS", 10)
-    with pytest.raises(KeysError, match="more than 10 keys"):
+    with pytest.raises(KeyListError, match="more than 10 keys"):
         KeyList.empty(1).extended([[pack_keys(torch.arange(8))], [pack_keys(torch.arange(100, 108))]])
 
 
 def test_a_bomb_is_not_inflated() -> None:
     bomb = (10).to_bytes(4, "little") + zlib.compress(bytes(10**8))
-    with pytest.raises(KeysError, match="other than 80 bytes"):
+    with pytest.raises(KeyListError, match="other than 80 bytes"):
         unpack_keys(bomb)
 
 
@@ -183,13 +184,13 @@ def test_a_damaged_byte_is_refused_or_does_no_harm(place: int, value: int) -> No
     data[place % len(data)] = value
     try:
         found = EXPECTED.check(bytes(data))
-    except Refused:
+    except ModelRefused:
         return
     assert all(torch.isfinite(t).all() for t in (found.dense, *found.rows))
 
 
 def test_a_request_of_another_schema_or_for_other_tables_is_refused() -> None:
-    with pytest.raises(Refused, match="schema s2"):
+    with pytest.raises(ModelRefused, match="schema s2"):
         unpack_request(pack_request(REQUEST, "s2", None)[0], "s1", 2, [])
-    with pytest.raises(Refused, match="2 id tables, and there are 1"):
+    with pytest.raises(ModelRefused, match="2 id tables, and there are 1"):
         unpack_request(DATA, "s1", 1, [])

@@ -12,11 +12,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from alphaedge.edge.store.status import PeerStatus, Serving, Status
-from alphaedge.edge.trust.announcements import About, Record, RecordError, read
-from alphaedge.monitoring.frames import Fleet, Link, Seen, Vitals, latest
-from alphaedge.monitoring.health import condition, conditions, well
-from alphaedge.monitoring.vitals import due, vitals, with_the_dead
+from alphaedge.edge.peers.driver import due
+from alphaedge.edge.store.status import LearnerStatus, PeerStatus, ServerStatus, vitals
+from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement, read
+from alphaedge.errors import AnnouncementError
+from alphaedge.monitoring.frames import Fleet, latest
+from alphaedge.monitoring.health import edge_health, fleet_health, is_healthy
+from alphaedge.monitoring.vitals import EdgeView, Link, Vitals, with_absent
 
 from .processes import Edge, fleet_of, teach, wait_for
 
@@ -33,12 +35,14 @@ def alphaedge(*words: str) -> subprocess.CompletedProcess[str]:
 
 def test_vitals_are_what_learner_and_server_know() -> None:
     peer = PeerStatus(share=0.25, publication=9, held=7, pulls=3, dense_bytes=100, row_bytes=20, request_bytes=3)
-    status = Status(edge="a", region="DE", schema="s", started=0.0, scores=2, score=0.7, batches=8, peers={"b": peer})
-    found = vitals(status, ["b", "c"], Serving(requests=5, p50=1.0, p99=2.0, pending=4))
+    status = LearnerStatus(
+        edge="a", region="DE", schema="s", started=0.0, scores=2, score=0.7, batches=8, peers={"b": peer}
+    )
+    found = vitals(status, ["b", "c"], ServerStatus(requests=5, p50=1.0, p99=2.0, pending=4))
     assert found.links == {"b": Link(share=0.25, behind=2, bytes=123)}
     assert found.neighbours == ("b", "c")
     assert (found.score, found.batches, found.requests, found.p99, found.pending) == (0.7, 8, 5, 2.0, 4)
-    assert vitals(Status(edge="a", region="DE", schema="s", started=0.0), [], None).score is None
+    assert vitals(LearnerStatus(edge="a", region="DE", schema="s", started=0.0), [], None).score is None
 
 
 def test_a_large_fleet_is_told_more_seldom() -> None:
@@ -50,8 +54,8 @@ def test_a_large_fleet_is_told_more_seldom() -> None:
 
 
 def test_who_was_there_is_still_shown() -> None:
-    there, gone = Seen(region="DE", alive=True), Seen(region="FR", alive=True)
-    found = with_the_dead({"a": there, "b": gone}, {"a": there})
+    there, gone = EdgeView(region="DE", alive=True), EdgeView(region="FR", alive=True)
+    found = with_absent({"a": there, "b": gone}, {"a": there})
     assert found["a"].alive
     assert not found["b"].alive
 
@@ -65,14 +69,16 @@ def test_who_was_there_is_still_shown() -> None:
     ],
 )
 def test_a_record_that_tells_of_impossible_links_is_refused(told: Vitals) -> None:
-    about = About(edge="a", region="DE", address="a:1", schema="s", version=1, vitals=told)
-    with pytest.raises(RecordError, match="links that can't be"):
-        read(Record(msgspec.msgpack.encode(about), b"", b""))
+    about = Announcement(edge="a", region="DE", address="a:1", schema="s", version=1, vitals=told)
+    with pytest.raises(AnnouncementError, match="links that can't be"):
+        read(SignedAnnouncement(msgspec.msgpack.encode(about), b"", b""))
 
 
 def test_conditions_say_what_needs_a_look() -> None:
-    def one(**known: Any) -> Seen:
-        return Seen(region="DE", alive=known.pop("alive", True), mixes=known.pop("mixes", True), vitals=Vitals(**known))
+    def one(**known: Any) -> EdgeView:
+        return EdgeView(
+            region="DE", alive=known.pop("alive", True), mixes=known.pop("mixes", True), vitals=Vitals(**known)
+        )
 
     links = {"b": Link(share=0.5, behind=9)}
     whole = {
@@ -84,7 +90,7 @@ def test_conditions_say_what_needs_a_look() -> None:
         "slow": one(batches=3, neighbours=("fine",), links={"fine": Link(behind=4)}),
         "b": one(batches=1, links=links),
     }
-    states = {c.edge: c.state for c in conditions(whole)}
+    states = {c.edge: c.state for c in fleet_health(whole)}
     assert states == {
         "fine": "ok",
         "new": "waiting",
@@ -94,9 +100,9 @@ def test_conditions_say_what_needs_a_look() -> None:
         "slow": "stale",
         "b": "ok",
     }
-    assert not well(conditions(whole))
-    assert well([condition("fine", whole["fine"], whole), condition("new", whole["new"], whole)])
-    assert not well([])
+    assert not is_healthy(fleet_health(whole))
+    assert is_healthy([edge_health("fine", whole["fine"], whole), edge_health("new", whole["new"], whole)])
+    assert not is_healthy([])
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +152,7 @@ def test_status_prints_the_fleet_and_ends_with_zero(edges: list[Edge]) -> None:
     assert "berlin" in done.stdout
     assert "paris" in done.stdout
     found = json.loads(alphaedge("status", edges[0].url, "--json").stdout)
-    assert found["well"] is True
+    assert found["is_healthy"] is True
     assert {e["edge"]: e["state"] for e in found["edges"]} == {"berlin": "ok", "paris": "ok"}
 
 

@@ -17,10 +17,11 @@ from alphaedge.edge.config import FieldConfig
 from alphaedge.edge.inputs.features import Features
 from alphaedge.edge.inputs.lookup import Wanted
 from alphaedge.edge.inputs.numbering import key_of
-from alphaedge.edge.serving.bound import Bound, views
-from alphaedge.edge.serving.predictor import Predictor, hand_over
-from alphaedge.edge.serving.traced import Recorded
-from alphaedge.edge.store.parameters import Reader, Writer
+from alphaedge.edge.learning.handover import hand_over
+from alphaedge.edge.serving.bound import BoundModule, views
+from alphaedge.edge.serving.predictor import Predictor
+from alphaedge.edge.serving.traced import TracedPrediction
+from alphaedge.edge.store.parameters import ParameterReader, ParameterWriter
 from alphaedge.models.deepfm import deepfm
 
 from ..core.zoo import ZOO, Case, Recurrent, numbers, run_of
@@ -31,12 +32,12 @@ from .test_learner import shop_fleet
 def test_the_server_predicts_what_the_learner_would(tmp_path: Path, capacity: int | None) -> None:
     """At every batch of a fleet's life: new ids, mixes, and ids that give way."""
     fleet = shop_fleet(capacity)
-    writers = {name: Writer(tmp_path / name, "s") for name in fleet.names}
+    writers = {name: ParameterWriter(tmp_path / name, "s") for name in fleet.names}
     for name in fleet.names:
         hand_over(fleet.edges[name], writers[name])
     model = fleet.learner("0").model
     example = fleet.examples(0, 0).inputs
-    servers = {name: Predictor(model, Reader(tmp_path / name, "s"), example) for name in fleet.names}
+    servers = {name: Predictor(model, ParameterReader(tmp_path / name, "s"), example) for name in fleet.names}
     versions = dict.fromkeys(fleet.names, 0)
 
     def compare(edge: int, number: int) -> None:
@@ -57,7 +58,7 @@ def test_a_bound_module_gives_what_a_called_one_gives(kind: str) -> None:
     run = run_of(ZOO[kind], model, edges=2)
     dense, rows, buffers, inputs = run.without_labels()
     expected = OneAtATime(model).outputs(dense, rows, buffers, inputs)
-    bound = Bound(model)
+    bound = BoundModule(model)
     for edge in (0, 1, 0):
         state = {name: b[edge] for name, b in buffers.items()}
         given_ = (views(model, dense[edge]), [r[edge] for r in rows], state, [x[edge] for x in inputs])
@@ -82,7 +83,7 @@ class Keeps(nn.Module):
 def test_a_module_that_keeps_its_parameters_elsewhere_shows_it() -> None:
     """And so the server finds out, and calls it the plain way."""
     model = Model(Keeps(), fields=["x"])
-    bound = Bound(model)
+    bound = BoundModule(model)
     with torch.no_grad():
         assert bound.outputs(views(model, model.initial_dense()), [], {}, [torch.ones(2, 3)]).isnan().all()
 
@@ -117,7 +118,7 @@ def called(model: Model, dense: torch.Tensor, inputs: list[torch.Tensor]) -> tor
 @pytest.mark.parametrize(("kind", "way"), [(Branches, "bound"), (Counts, "bound"), (Keeps, "plain")])
 def test_a_module_that_cannot_be_recorded_is_called(kind: type[nn.Module], way: str) -> None:
     model = Model(kind(), fields=["x"])
-    recorded = Recorded(model, ["mixed"], lacking=False, example=[torch.ones(3, 3)])
+    recorded = TracedPrediction(model, ["mixed"], lacking=False, example=[torch.ones(3, 3)])
     assert recorded.way == way
     dense = torch.randn(model.dense_size)
     state = recorded.state({"share": torch.ones(1), "mixed.dense": dense})
@@ -132,7 +133,7 @@ def test_a_pair_of_deepfms_is_recorded_and_gives_what_the_modules_give(lacking: 
     fields = [Field("user", "id", 20), Field("colour", "category", 3), Field("price", "number", 2)]
     model = deepfm(fields, normalise=True)
     example = [torch.tensor([1, 2, 3]), torch.tensor([0, 1, 2]), torch.randn(3, 2)]
-    recorded = Recorded(model, ["mixed", "home"], lacking=lacking, example=example)
+    recorded = TracedPrediction(model, ["mixed", "home"], lacking=lacking, example=example)
     assert recorded.way == "recorded"
     for size in (1, 2, 31, 5):
         tensors = {"share": torch.tensor([0.25])}
@@ -158,7 +159,7 @@ def test_recurrent_modules_can_be_bound(kind: Callable[..., nn.Module]) -> None:
     case = Case(lambda: Recurrent(kind), numbers(2, 3))
     model = case.model()
     dense, rows, buffers, inputs = run_of(case, model, edges=1).without_labels()
-    bound = Bound(model)
+    bound = BoundModule(model)
     with torch.no_grad():
         found = bound.outputs(views(model, dense[0]), [], {}, [x[0] for x in inputs])
     torch.testing.assert_close(found, OneAtATime(model).outputs(dense, rows, buffers, inputs)[0])

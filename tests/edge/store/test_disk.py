@@ -18,9 +18,10 @@ import numpy as np
 import pytest
 
 from alphaedge.edge.config import load
-from alphaedge.edge.learning.loop import Learning, learned_so_far
+from alphaedge.edge.learning.loop import LearningLoop
 from alphaedge.edge.serving.service import Service
 from alphaedge.edge.store.clock import steady
+from alphaedge.edge.store.learned_mark import learned_so_far
 from alphaedge.edge.store.lock import Lock
 
 from .hostile import Lines, small_disk, status
@@ -174,7 +175,7 @@ def test_a_clock_that_jumps_ends_nobodys_wait(tmp_path: Path) -> None:
 
     async def run(jump: float) -> None:
         service = Service(config, edge.folder, lambda j: steady(lambda: wall[0], lambda: ticks[0], j.latest()))
-        Learning(config, edge.folder)  # hands parameters over
+        LearningLoop(config, edge.folder)  # hands parameters over
         await service.predict(inputs)
         ticks[0] += 1.0  # longer than anybody waits
         (waiting,), _ = await service.predict(inputs)

@@ -14,7 +14,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from alphaedge.edge.store.journal import Journal, JournalError, Outcome
+from alphaedge.edge.store.journal import FeedbackResult, Journal
+from alphaedge.errors import JournalError
 
 
 @pytest.fixture
@@ -38,8 +39,8 @@ def test_feedback_finds_its_features_in_the_order_of_arrival(journal: Journal) -
 
 def test_sending_feedback_again_changes_nothing(journal: Journal) -> None:
     (one,) = journal.predict([b"a"], [0.5], now=1.0)
-    assert journal.tell([(one, 1.0), (one, 0.0)], now=2.0)[1] == Outcome(one, False, "known")
-    assert journal.tell([(one, 0.0)], now=3.0) == [Outcome(one, False, "known")]
+    assert journal.tell([(one, 1.0), (one, 0.0)], now=2.0)[1] == FeedbackResult(one, False, "known")
+    assert journal.tell([(one, 0.0)], now=3.0) == [FeedbackResult(one, False, "known")]
     assert labels(journal) == [(b"a", 1.0)]
 
 
@@ -55,10 +56,10 @@ def test_what_expires_is_dropped_or_a_no(journal: Journal) -> None:
     (three,) = journal.predict([b"c"], [0.5], now=5.0)
     journal.tell([(two, 1.0)], now=6.0)
     assert journal.expire(before=4.0, negative=False, now=7.0) == 1
-    assert journal.tell([(one, 1.0)], now=8.0) == [Outcome(one, False, "expired")]
+    assert journal.tell([(one, 1.0)], now=8.0) == [FeedbackResult(one, False, "expired")]
     assert (journal.expired(), journal.pending()) == (1, 1)
     assert journal.expire(before=6.0, negative=True, now=9.0) == 1
-    assert journal.tell([(three, 1.0)], now=9.0) == [Outcome(three, False, "known")]
+    assert journal.tell([(three, 1.0)], now=9.0) == [FeedbackResult(three, False, "known")]
     assert labels(journal) == [(b"b", 1.0), (b"c", 0.0)]
     assert journal.pending() == 0
 
@@ -72,7 +73,7 @@ def test_what_is_forgotten_was_learned_and_is_old(journal: Journal) -> None:
     assert labels(journal) == [(b"b", 1.0), (b"c", 1.0)], "b is old but not learned"
     assert journal.forget(learned=journal.newest(), before=5.0) == 1
     assert labels(journal) == [(b"c", 1.0)], "c is learned, but may be sent again"
-    assert journal.tell([(old[0], 0.0)], now=11.0) == [Outcome(old[0], False, "expired")]
+    assert journal.tell([(old[0], 0.0)], now=11.0) == [FeedbackResult(old[0], False, "expired")]
     assert journal.predict([b"d"], [0.5], now=12.0)[0] > new[0], "numbers are never given twice"
 
 

@@ -11,12 +11,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alphaedge.edge.store.parameters import ParametersError, Reader, Version, Writer
+from alphaedge.edge.store.parameters import ParameterReader, ParameterVersion, ParameterWriter
+from alphaedge.errors import ParametersError
 
 NO_ROWS = torch.empty(0, dtype=torch.long)
 
 
-def whole(version: Version, rows: Sequence[Mapping[int, int]]) -> tuple[dict[str, torch.Tensor], list[dict[int, int]]]:
+def whole(
+    version: ParameterVersion, rows: Sequence[Mapping[int, int]]
+) -> tuple[dict[str, torch.Tensor], list[dict[int, int]]]:
     """Everything that a reader can see, as copies."""
     tensors = {name: t.clone() for name, t in version.tensors.items() if name != "pairs"}
     return tensors, [dict(r) for r in rows]
@@ -24,15 +27,15 @@ def whole(version: Version, rows: Sequence[Mapping[int, int]]) -> tuple[dict[str
 
 def test_nothing_can_be_read_before_something_was_written(tmp_path: Path) -> None:
     with pytest.raises(ParametersError, match="not written any parameters yet"):
-        Reader(tmp_path, "s")
+        ParameterReader(tmp_path, "s")
 
 
 def test_a_reader_sees_what_was_written_last(tmp_path: Path) -> None:
-    writer = Writer(tmp_path, "s")
+    writer = ParameterWriter(tmp_path, "s")
     table = torch.zeros(5, 2)
     pairs = [(0, 77, 0)]
     writer.write({"dense": torch.ones(3)}, {"t": table}, {"t": NO_ROWS}, pairs, lambda: pairs)
-    reader = Reader(tmp_path, "s")
+    reader = ParameterReader(tmp_path, "s")
     for step in range(1, 6):
         table[step % 5] = step
         new = [(0, 100 + step, step % 5)]
@@ -54,14 +57,14 @@ def test_any_sequence_of_changes_arrives(
 ) -> None:
     """Rows that change at any time, tables that grow, and a writer that starts again."""
     folder = tmp_path_factory.mktemp("p")
-    writer, table, pairs = Writer(folder, "s"), torch.zeros(8, 1), list[tuple[int, int, int]]()
+    writer, table, pairs = ParameterWriter(folder, "s"), torch.zeros(8, 1), list[tuple[int, int, int]]()
     writer.write({"d": torch.zeros(1)}, {"t": table}, {}, [], lambda: pairs)
-    reader = Reader(folder, "s")
+    reader = ParameterReader(folder, "s")
     for number, (rows, grow, again) in enumerate(steps, 1):
         if grow:
             table = torch.cat([table, torch.zeros(4, 1)])
         if again:
-            writer = Writer(folder, "s")
+            writer = ParameterWriter(folder, "s")
         changed = torch.tensor(sorted(rows), dtype=torch.long)
         table[changed] = float(number)
         new = [(0, 1000 * number + row, row) for row in sorted(rows)]
@@ -80,9 +83,9 @@ def test_any_sequence_of_changes_arrives(
 
 def test_who_comes_from_the_file_before_reads_only_what_is_new(tmp_path: Path) -> None:
     """A large index is not read again in the midst of a prediction because a table has grown."""
-    writer, pairs = Writer(tmp_path, "s"), [(0, 10 + row, row) for row in range(1000)]
+    writer, pairs = ParameterWriter(tmp_path, "s"), [(0, 10 + row, row) for row in range(1000)]
     writer.write({}, {"t": torch.zeros(1000, 1)}, {}, pairs, lambda: pairs)
-    reader = Reader(tmp_path, "s")
+    reader = ParameterReader(tmp_path, "s")
     reader.read(whole)
     index = reader.rows[0]
     fresh = [(0, 5000, 1000), (0, 5001, 3)]  # a new row, and one that changes hands
@@ -91,15 +94,15 @@ def test_who_comes_from_the_file_before_reads_only_what_is_new(tmp_path: Path) -
     reader.read(whole)
     assert reader.rows[0] is index
     assert index == {key: row for _, key, row in every}
-    again = Reader(tmp_path, "s")
+    again = ParameterReader(tmp_path, "s")
     again.read(whole)
     assert again.rows[0] == index
 
 
 def test_a_row_that_changes_hands_twice_while_its_key_moves_on(tmp_path: Path) -> None:
-    writer, pairs = Writer(tmp_path, "s"), [(0, 1, 0), (0, 4, 1)]  # A has row 0, D row 1
+    writer, pairs = ParameterWriter(tmp_path, "s"), [(0, 1, 0), (0, 4, 1)]  # A has row 0, D row 1
     writer.write({}, {"t": torch.zeros(2, 1)}, {}, pairs, lambda: pairs)
-    reader = Reader(tmp_path, "s")
+    reader = ParameterReader(tmp_path, "s")
     reader.read(whole)
     fresh = [(0, 7, 0), (0, 1, 1), (0, 8, 0)]  # X takes A's row, A takes D's, Y takes X's
     every = [(0, 8, 0), (0, 1, 1)]
@@ -112,17 +115,17 @@ def test_a_row_that_changes_hands_twice_while_its_key_moves_on(tmp_path: Path) -
 def test_what_a_power_cut_leaves_is_no_obstacle(tmp_path: Path, left: bytes) -> None:
     (tmp_path / "parameters-000000000007.bin").write_bytes(left)
     with pytest.raises(ParametersError, match="not whole"):
-        Reader(tmp_path, "s")
-    Writer(tmp_path, "s").write({"d": torch.ones(1)}, {}, {}, [], list)
-    assert Reader(tmp_path, "s").read(whole)[0]["d"].item() == 1.0
+        ParameterReader(tmp_path, "s")
+    ParameterWriter(tmp_path, "s").write({"d": torch.ones(1)}, {}, {}, [], list)
+    assert ParameterReader(tmp_path, "s").read(whole)[0]["d"].item() == 1.0
 
 
 def test_a_reader_that_is_disturbed_reads_again(tmp_path: Path) -> None:
-    writer = Writer(tmp_path, "s")
+    writer = ParameterWriter(tmp_path, "s")
     writer.write({"d": torch.zeros(1)}, {}, {}, [], list)
-    reader, seen = Reader(tmp_path, "s"), []
+    reader, seen = ParameterReader(tmp_path, "s"), []
 
-    def slow(version: Version, _: Sequence[Mapping[int, int]]) -> int:
+    def slow(version: ParameterVersion, _: Sequence[Mapping[int, int]]) -> int:
         seen.append(version.number)
         if len(seen) == 1:  # two versions are written meanwhile: the second into the copy that is being read
             for _step in range(2):
@@ -136,8 +139,8 @@ def test_a_reader_that_is_disturbed_reads_again(tmp_path: Path) -> None:
 WRITER = """
 import sys, torch
 from pathlib import Path
-from alphaedge.edge.store.parameters import Writer
-writer, table = Writer(Path(sys.argv[1]), "s"), torch.zeros(2000, 8)
+from alphaedge.edge.store.parameters import ParameterWriter
+writer, table = ParameterWriter(Path(sys.argv[1]), "s"), torch.zeros(2000, 8)
 pairs = []
 everything = torch.arange(2000)
 for number in range(1, 10**9):
@@ -156,7 +159,7 @@ def test_what_is_read_is_of_one_version_while_another_process_writes(tmp_path: P
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        reader = Reader(tmp_path, "s")
+        reader = ParameterReader(tmp_path, "s")
         seen = [0.0]
         while len(seen) < 200:
             low, high = reader.read(

@@ -18,7 +18,8 @@ from typer.testing import CliRunner, Result
 from alphaedge import InvalidValue
 from alphaedge.cli import app
 from alphaedge.edge.trust.authority import Folder
-from alphaedge.edge.trust.certificates import CertificateError, Pair, check, create_authority, issue, load_certificate
+from alphaedge.edge.trust.certificates import Pair, check, create_authority, issue, load_certificate
+from alphaedge.errors import CertificateError
 
 NOW = dt.datetime(2030, 5, 1, tzinfo=dt.UTC)
 DAY = dt.timedelta(days=1)

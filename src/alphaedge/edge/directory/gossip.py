@@ -4,46 +4,23 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol, TypeVar, final
+from typing import Final, TypeVar, final
 
 import msgspec
 
-from alphaedge.edge.directory.book import Book, Digest, News
+from alphaedge.edge.directory.membership import Delta, Digest, Membership
 from alphaedge.edge.log import warn
-from alphaedge.edge.transport.client import PeerClient, PeerError
-from alphaedge.edge.transport.server import Handler, Unreadable
-from alphaedge.edge.trust.announcements import About, Record
+from alphaedge.edge.transport.client import PeerClient
+from alphaedge.edge.transport.server import Handler
+from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
 from alphaedge.edge.trust.certificates import Identity
+from alphaedge.errors import BadPeerRequest, PeerError
 
 T = TypeVar("T")
 ROUND: Final = 1.0  # seconds between two rounds of gossip
 PAUSE: Final = 0.1  # ... and if there is news
 MOST_BYTES: Final = 20_000_000  # of what another says at once
 PATIENCE: Final = 2.0  # seconds that an answer to gossip may take
-
-
-class Directory(Protocol):
-    """One edge's view of its fleet."""
-
-    async def start(self) -> None:
-        """Begin to listen to the others."""
-        ...
-
-    async def speak(self, record: Record) -> None:
-        """Tell the others how things stand here; the last record counts. It is repeated as often as it needs to be."""
-        ...
-
-    def alive(self) -> Mapping[str, About]:
-        """What the edges that are there say of themselves, this one included once it has spoken."""
-        ...
-
-    def refused(self) -> Mapping[str, int]:
-        """How often records were not believed, by the reason."""
-        ...
-
-    async def close(self) -> None:
-        """Stop listening. The others notice by and by, at once if the last record said that this edge is gone."""
-        ...
 
 
 @final
@@ -53,7 +30,7 @@ class Gossip:
     book: what is known. clock: seconds since 1970. ``handlers()`` belong on the port for other edges.
     """
 
-    def __init__(self, book: Book, client: PeerClient, clock: Callable[[], float], rng: random.Random) -> None:
+    def __init__(self, book: Membership, client: PeerClient, clock: Callable[[], float], rng: random.Random) -> None:
         self._book, self._client, self._clock, self._rng = book, client, clock, rng
         self._task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()  # something to tell, which need not wait for the next round
@@ -66,12 +43,12 @@ class Gossip:
         """See ``Directory``."""
         self._task = asyncio.create_task(self._for_ever())
 
-    async def speak(self, record: Record) -> None:
+    async def speak(self, record: SignedAnnouncement) -> None:
         """See ``Directory``."""
         self._book.speak(record, self._clock())
         self._news.set()
 
-    def alive(self) -> Mapping[str, About]:
+    def alive(self) -> Mapping[str, Announcement]:
         """See ``Directory``."""
         return self._book.alive(self._clock())
 
@@ -108,13 +85,13 @@ class Gossip:
         """Hear what another has heard, and tell it what it lacks; it may well be down."""
         try:
             digest = msgspec.msgpack.encode(self._book.digest())
-            news = _decoded(await self._client.within(PATIENCE, address, "gossip", digest), News)
+            news = _decoded(await self._client.within(PATIENCE, address, "gossip", digest), Delta)
             self._book.merge(news, self._clock())
             owed = self._book.owed(news.digest)
             if owed:
-                told = msgspec.msgpack.encode(News(owed, self._book.digest()))
+                told = msgspec.msgpack.encode(Delta(owed, self._book.digest()))
                 await self._client.within(PATIENCE, address, "news", told)
-        except (PeerError, Unreadable):
+        except (PeerError, BadPeerRequest):
             pass  # it is asked again in another round
         except Exception as error:  # whatever another has come up with, gossip goes on
             warn("gossip with a peer has failed", address=address, reason=f"{type(error).__name__}: {error}")
@@ -123,14 +100,14 @@ class Gossip:
         return msgspec.msgpack.encode(self._book.answer(_decoded(data, Digest), self._clock()))
 
     async def _told(self, sender: Identity, data: bytes) -> bytes:
-        self._book.merge(_decoded(data, News), self._clock())
+        self._book.merge(_decoded(data, Delta), self._clock())
         return b""
 
 
 def _decoded(data: bytes, kind: type[T]) -> T:
     if len(data) > MOST_BYTES:
-        raise Unreadable(f"{len(data)} bytes of gossip; allowed: at most {MOST_BYTES}")
+        raise BadPeerRequest(f"{len(data)} bytes of gossip; allowed: at most {MOST_BYTES}")
     try:
         return msgspec.msgpack.decode(data, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Unreadable(f"it can't be read ({error})") from None
+        raise BadPeerRequest(f"it can't be read ({error})") from None

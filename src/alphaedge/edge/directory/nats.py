@@ -2,7 +2,7 @@
 
 Each repeats its record a few times in ``down_after`` seconds, and all others hear it; who is not heard for so long is
 down. The bucket is for those who come, that they need not wait. (It forgets the silent by itself, but tells nobody.)
-Without it, say while its servers elect a leader, the edges go on. Everybody hears everybody: in a fleet of thousands,
+Without it, info while its servers elect a leader, the edges go on. Everybody hears everybody: in a fleet of thousands,
 ``down_after`` should be a minute.
 
 The cluster is not believed more than anybody else. What is under a key counts only if that edge has signed it, and if
@@ -31,11 +31,12 @@ from nats.js.errors import APIError, BucketNotFoundError
 from nats.js.kv import KV_DEL, KV_OP
 
 from alphaedge.edge.config import NatsConfig
-from alphaedge.edge.directory.book import count
-from alphaedge.edge.directory.nats_config import FOLDER, INBOX, key
-from alphaedge.edge.log import say, warn
-from alphaedge.edge.trust.announcements import About, Record, RecordError
-from alphaedge.edge.trust.credentials import Trust, check_loopback
+from alphaedge.edge.directory.membership import count
+from alphaedge.edge.directory.nats_server_config import FOLDER, INBOX, key
+from alphaedge.edge.log import info, warn
+from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
+from alphaedge.edge.trust.credentials import Credentials, check_loopback
+from alphaedge.errors import AnnouncementError
 
 BEATS: Final = 3  # how often a record is repeated in the time after which its edge would count as down
 PATIENCE: Final = 2  # seconds for a connection or an answer
@@ -52,7 +53,7 @@ class _Known:
     """What another edge has said last. heard: when, by the own clock. left: it has removed its key since."""
 
     value: bytes
-    about: About
+    about: Announcement
     heard: float
     left: bool = False
 
@@ -61,14 +62,14 @@ class _Known:
 class NatsDirectory:
     """A directory in a NATS cluster. It never keeps the edge waiting: while the cluster is away, the edge is alone."""
 
-    def __init__(self, config: NatsConfig, edge: str, trust: Trust) -> None:
+    def __init__(self, config: NatsConfig, edge: str, trust: Credentials) -> None:
         self._config, self._edge, self._trust = config, edge, trust
         self._context = trust.context(ssl.Purpose.SERVER_AUTH)
         if self._context is None:
             for server in config.servers:
                 check_loopback("peers.nats.servers", urlsplit(server).hostname or server)
         self._prefix, self._subject = f"$KV.{config.bucket}.{FOLDER}", f"$KV.{config.bucket}.{key(edge)}"
-        self._own: About | None = None
+        self._own: Announcement | None = None
         self._value = b""
         self._known, self._refused = dict[str, _Known](), dict[str, int]()
         self._task: asyncio.Task[None] | None = None
@@ -81,13 +82,13 @@ class NatsDirectory:
         """See ``Directory``. It does not wait for the cluster."""
         self._task = asyncio.create_task(self._for_ever())
 
-    async def speak(self, record: Record) -> None:
+    async def speak(self, record: SignedAnnouncement) -> None:
         """See ``Directory``. What is said while the cluster is away is heard when it is back."""
         self._own = self._trust.verify(record)
         self._value = msgspec.msgpack.encode(record)
         self._wake.set()
 
-    def alive(self) -> Mapping[str, About]:
+    def alive(self) -> Mapping[str, Announcement]:
         """See ``Directory``."""
         now, down_after = time.monotonic(), self._config.down_after
         heard = {e: k.about for e, k in self._known.items() if not k.left and now - k.heard <= down_after}
@@ -178,7 +179,7 @@ class NatsDirectory:
                 self._fails(error)
         else:
             if self._failing:
-                say("the directory works again")
+                info("the directory works again")
             self._unkept, self._failing, self._complaint = 0, False, None
 
     async def _tend(self, connection: Client, stream: JetStreamContext) -> None:
@@ -241,15 +242,15 @@ class NatsDirectory:
             if about is not None and (known is None or about.version >= known.about.version):
                 self._known[edge] = _Known(message.data, about, now)
 
-    def _believed(self, value: bytes, edge: str) -> About | None:
+    def _believed(self, value: bytes, edge: str) -> Announcement | None:
         try:
-            about = self._trust.verify(msgspec.msgpack.decode(value, type=Record))
+            about = self._trust.verify(msgspec.msgpack.decode(value, type=SignedAnnouncement))
             if about.edge == edge:
                 return about
             reason = f"a record of {about.edge} is under the key of {edge}"
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             reason = f"a record under the key of {edge} can't be read ({error})"
-        except RecordError as error:
+        except AnnouncementError as error:
             reason = str(error)
         count(self._refused, reason)
         return None

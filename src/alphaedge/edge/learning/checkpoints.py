@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Final, final
 
 import msgspec
 import torch
@@ -23,21 +23,17 @@ from safetensors.torch import save as encode
 from torch import Tensor
 
 from alphaedge.core.links import Link, Links
-from alphaedge.core.state import Fleet
+from alphaedge.core.state import ModelState
 from alphaedge.edge.inputs.numbering import Numbering
-from alphaedge.edge.learning.exchange import Held, Publication
+from alphaedge.edge.learning.exchange import HeldModel, Publication
 from alphaedge.edge.learning.learner import Learner
-from alphaedge.errors import AlphaEdgeError, InvalidValue
+from alphaedge.errors import CheckpointError, InvalidValue
 
 KEPT: Final = 2
 SPARE: Final = "spare.part"  # an old checkpoint, to be written over by the next
 PIECE: Final = 1 << 18  # bytes that are written and synced at once
 SCHEMAS: Final = 3  # others of which the newest is kept
 NAME: Final = re.compile(r"checkpoint-([0-9a-z]+)-(\d{12})-([0-9a-f]{32})\.safetensors")
-
-
-class CheckpointError(AlphaEdgeError):
-    """A checkpoint that can't be used; says which and why."""
 
 
 @final
@@ -203,7 +199,7 @@ def _tensors(learner: Learner) -> dict[str, Tensor]:
     return {name: tensor.contiguous() for name, tensor in found.items()}
 
 
-def _fleets(learner: Learner) -> dict[str, Fleet]:
+def _fleets(learner: Learner) -> dict[str, ModelState]:
     return {"mixed": learner.fleet} | ({"home": learner.home} if learner.home is not None else {})
 
 
@@ -246,8 +242,8 @@ def _restore(learner: Learner, data: bytes, schema: str) -> Progress:
     return header.progress
 
 
-def _held(learner: Learner, tensors: Mapping[str, Tensor], peer: str, number: int, records: int) -> Held:
-    made = Held(learner.fleet.dense[0], learner.tables)
+def _held(learner: Learner, tensors: Mapping[str, Tensor], peer: str, number: int, records: int) -> HeldModel:
+    made = HeldModel(learner.fleet.dense[0], learner.tables)
     made.number, made.records, made.dense = number, records, tensors[f"held.{peer}.dense"]
     made.statistics = _statistics(tensors, f"held.{peer}.buffer.")
     made.rows = [tensors[f"held.{peer}.{t}.rows"] for t in range(len(learner.tables))]
@@ -257,8 +253,3 @@ def _held(learner: Learner, tensors: Mapping[str, Tensor], peer: str, number: in
 
 def _statistics(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-
-
-def schema_of(description: Any) -> str:
-    """A short name for what two edges must have in common to mix: models, tables and fields alike."""
-    return hashlib.blake2b(msgspec.json.encode(description, order="sorted"), digest_size=8).hexdigest()

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alphaedge.edge.learning.exchange import Pull
+from alphaedge.edge.learning.exchange import PulledModel
 
 MOST: Final = 1000  # ids of a table that are asked for at once
 REMEMBERED: Final = 100_000  # ids that were asked for and are not asked for again soon
@@ -31,7 +31,7 @@ class Adopted(NamedTuple):
     rows: Tensor
 
 
-def blend(weights: Mapping[str, float], pulls: Mapping[str, Pull]) -> list[Adopted]:
+def blend(weights: Mapping[str, float], pulls: Mapping[str, PulledModel]) -> list[Adopted]:
     """For each id that somebody knows the mean of what peers have, by their weights."""
     found = []
     for t in range(len(next(iter(pulls.values())).keys) if pulls else 0):
@@ -52,7 +52,7 @@ def blend(weights: Mapping[str, float], pulls: Mapping[str, Pull]) -> list[Adopt
 
 
 @final
-class Strangers:
+class NewIds:
     """Which ids to ask peers for: new ones, each once in a while, so that nobody can make an edge ask without end."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from alphaedge.edge.learning.id_tables import IdRows
 
 @final
 @dataclass(frozen=True)
-class Request:
+class PullRequest:
     """What an edge asks for: whatever is newer than ``holds``, of the ids that it knows by these keys.
 
     ``keys[t]`` are all keys that it knows of table t, ``fresh[t]`` those of them that it has known only since its last
@@ -31,7 +31,7 @@ class Request:
 
 @final
 @dataclass(frozen=True)
-class Pull:
+class PulledModel:
     """A publication, as far as it was asked for: ``rows[t]`` [C, width] belong to ``keys[t]`` [C].
 
     row_bytes: of the rows, as they came.
@@ -56,7 +56,7 @@ class Publication:
     dense: Tensor = field(default_factory=lambda: torch.empty(0))
     statistics: dict[str, Tensor] = field(default_factory=dict)
 
-    def answer(self, request: Request, tables: Sequence[IdRows]) -> Pull:
+    def answer(self, request: PullRequest, tables: Sequence[IdRows]) -> PulledModel:
         """What an edge that asks gets."""
         keys, rows = [], []
         for table, wanted, fresh in zip(tables, request.keys, request.fresh, strict=True):
@@ -66,11 +66,11 @@ class Publication:
             new = (table.version[row] > request.holds) | torch.isin(wanted, fresh)
             keys.append(wanted[new])
             rows.append(table.published[row[new]])
-        return Pull(self.number, self.records, self.dense, self.statistics, tuple(keys), tuple(rows))
+        return PulledModel(self.number, self.records, self.dense, self.statistics, tuple(keys), tuple(rows))
 
 
 @final
-class Held:
+class HeldModel:
     """What an edge holds of one neighbour: its dense part, and rows in the own numbering."""
 
     def __init__(self, dense: Tensor, tables: Sequence[IdRows]) -> None:
@@ -80,7 +80,7 @@ class Held:
         self.rows = [table.published.new_zeros(1, table.published.shape[1]) for table in tables]
         self.has = [torch.zeros(1, dtype=torch.bool) for _ in tables]
 
-    def take(self, pull: Pull, tables: Sequence[IdRows]) -> None:
+    def take(self, pull: PulledModel, tables: Sequence[IdRows]) -> None:
         """Hold what was pulled."""
         self.number, self.records, self.dense = pull.number, pull.records, pull.dense
         self.statistics = dict(pull.statistics)

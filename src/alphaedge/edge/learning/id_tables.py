@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from alphaedge.core.state import Rows
+from alphaedge.core.state import TableState
 from alphaedge.edge.inputs.lookup import NOBODY, find_rows, starting
 from alphaedge.edge.inputs.numbering import Admission, Numbering, grown
 
@@ -21,7 +21,7 @@ class IdRows:
     which it last changed (0: never trained), and ``published`` as others may fetch it.
     """
 
-    def __init__(self, start: Tensor, copies: Sequence[Rows], capacity: int) -> None:
+    def __init__(self, start: Tensor, copies: Sequence[TableState], capacity: int) -> None:
         self.start, self._copies = start, list(copies)
         self.numbering = Numbering(capacity)
         self.known_since = torch.empty(0, dtype=torch.long)

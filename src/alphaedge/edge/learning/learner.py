@@ -14,7 +14,7 @@ from typing import NamedTuple, final
 import torch
 from torch import Tensor
 
-from alphaedge.core.aggregation import Alone, ByRecords, Fetched, Learned, Weights, aggregate, pulled, shares
+from alphaedge.core.aggregation import Alone, ByRecords, HeldModels, Learned, Weights, aggregate, pulled, shares
 from alphaedge.core.batch import Batch
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.home import combine
@@ -22,9 +22,9 @@ from alphaedge.core.links import Links, stack, unstack
 from alphaedge.core.methods import Method
 from alphaedge.core.online import Online, learn, predict
 from alphaedge.core.selection import View
-from alphaedge.core.state import Fleet
+from alphaedge.core.state import ModelState
 from alphaedge.edge.inputs.lookup import Wanted, named
-from alphaedge.edge.learning.exchange import Held, Publication, Pull, Request
+from alphaedge.edge.learning.exchange import HeldModel, Publication, PulledModel, PullRequest
 from alphaedge.edge.learning.id_tables import IdRows
 from alphaedge.errors import InvalidValue
 
@@ -59,7 +59,7 @@ class Learner:
         model = gradients.model
         self.model, self.gradients, self.method, self.online = model, gradients, method, online
         self.name, self.seed = name, seed
-        self.fleet = Fleet.start([model], [0])
+        self.fleet = ModelState.start([model], [0])
         self.home = self.fleet.copy() if method.home else None
         self.lead = torch.zeros(1, dtype=model.dtype)
         fleets = [self.fleet, self.home] if self.home else [self.fleet]
@@ -69,7 +69,7 @@ class Learner:
         ]
         start = method.aggregation.start if isinstance(method.aggregation, Learned) else 1.0
         self.links: Links[str] = Links.start([], start)
-        self.held: dict[str, Held] = {}
+        self.held: dict[str, HeldModel] = {}
         self.publication = Publication()
         self.topology: dict[str, float] = {}
         self.records = self.revealed = self.aggregations = 0
@@ -80,7 +80,7 @@ class Learner:
         neighbours = self.method.selection.first(self.name, candidates, self._rng("first peers"))
         self.links = Links.start(neighbours, self.links.own.weight)
 
-    def bootstrap(self, pull: Pull) -> None:
+    def bootstrap(self, pull: PulledModel) -> None:
         """Start from a peer's model instead of from nothing; only before anything was learned."""
         if self.revealed:
             raise InvalidValue("bootstrap", f"{self.revealed} batches learned", "an edge that has learned nothing yet")
@@ -146,7 +146,7 @@ class Learner:
         for table in self.tables:
             table.publish(self.publication.number)
 
-    def request(self, peer: str) -> Request:
+    def request(self, peer: str) -> PullRequest:
         """What to ask a neighbour for."""
         link = self.links.known[peer]
         keys, fresh = [], []
@@ -154,7 +154,7 @@ class Learner:
             own = torch.tensor(table.numbering.by_row(), dtype=torch.long)
             keys.append(own)
             fresh.append(own[table.known_since[: len(own)] > link.fetched_at])
-        return Request(link.publication, tuple(keys), tuple(fresh))
+        return PullRequest(link.publication, tuple(keys), tuple(fresh))
 
     def aggregate(self, answered: Sequence[str]) -> dict[str, float]:
         """Mix in the models held of the neighbours that answered, then train on what was kept.
@@ -192,14 +192,14 @@ class Learner:
     def _mix(self, present: Sequence[bool]) -> dict[str, float]:
         rule, peers = self.method.aggregation, self.links.neighbours
         batches = [self._batch(examples) for examples in self.kept]  # first: it may make room for new ids
-        empty = Held(self.fleet.dense[0], self.tables)
+        empty = HeldModel(self.fleet.dense[0], self.tables)
         held = [self.held[j] if there else empty for j, there in zip(peers, present, strict=True)]
         for one in held:
             one.fit(self.tables)
         mixed = self.method.statistics == "mixed"
         statistics = self.model.statistics() if mixed else ()
         own = {name: self.fleet.buffers[name][0] for name in statistics}
-        fetched = Fetched(
+        fetched = HeldModels(
             torch.stack([h.dense for h in held]),
             tuple(torch.stack([h.rows[t] for h in held]) for t in range(len(self.tables))),
             tuple(torch.stack([h.has[t] for h in held]) for t in range(len(self.tables))),
@@ -248,7 +248,7 @@ class Learner:
             held.drop(table, given_up)
         return row
 
-    def _outputs(self, fleet: Fleet, inputs: Inputs) -> Tensor:
+    def _outputs(self, fleet: ModelState, inputs: Inputs) -> Tensor:
         """Outputs [1, B] of a model; ids without a row predict from where a row of theirs would start."""
         places, keys = named(self.model, inputs)
         rows = [

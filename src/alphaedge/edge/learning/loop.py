@@ -21,19 +21,19 @@ from alphaedge.core.model import Model
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.inputs.features import Features
 from alphaedge.edge.inputs.lookup import NOBODY, named
-from alphaedge.edge.learning.checkpoints import Checkpoints, schema_of
-from alphaedge.edge.learning.cold_start import AdoptionLog, Strangers, blend
-from alphaedge.edge.learning.exchange import Held, Pull
+from alphaedge.edge.learning.checkpoints import Checkpoints
+from alphaedge.edge.learning.cold_start import AdoptionLog, NewIds, blend
+from alphaedge.edge.learning.exchange import HeldModel, PulledModel
+from alphaedge.edge.learning.handover import hand_over
 from alphaedge.edge.learning.learner import Examples, Learner
-from alphaedge.edge.log import say, warn
+from alphaedge.edge.log import info, warn
+from alphaedge.edge.model import schema, seeded
 from alphaedge.edge.peers.pulls import Pulls
-from alphaedge.edge.serving.predictor import hand_over
 from alphaedge.edge.store.journal import Journal
-from alphaedge.edge.store.parameters import Writer
-from alphaedge.edge.store.status import PeerStatus, Status, read, read_serving, write
+from alphaedge.edge.store.parameters import ParameterWriter
+from alphaedge.edge.store.status import LearnerStatus, PeerStatus, read, read_serving, vitals, write
 from alphaedge.metrics import SCORES
-from alphaedge.monitoring.frames import Seen, Vitals
-from alphaedge.monitoring.vitals import vitals, with_the_dead
+from alphaedge.monitoring.vitals import EdgeView, Vitals, with_absent
 
 NAP: Final = 0.02  # seconds between two looks at the journal, when there is nothing to learn
 LOOKED_AT: Final = 2000  # predictions at once, in search of new ids
@@ -41,23 +41,8 @@ REPORT_EVERY: Final = 1.0  # seconds between two statuses
 RECENT: Final = 20  # batches whose scores are the recent ones
 
 
-def seeded(config: EdgeConfig) -> Model:
-    """The model as every edge of a fleet starts it."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)
-        return config.model.make()
-
-
-def schema(config: EdgeConfig, model: Model) -> str:
-    """What edges must have in common to mix."""
-    layout = [(s.name, list(s.shape)) for s in model.dense_layout]
-    tables = [(t.name, t.width) for t in model.tables]
-    fields = [(f.name, f.kind, f.size if f.kind != "id" else 0) for f in config.model.fields]
-    return schema_of({"dense": layout, "tables": tables, "fields": fields, "buffers": list(model.initial_buffers())})
-
-
 @final
-class Learning:
+class LearningLoop:
     """One edge's learning, from its journal to its parameters."""
 
     def __init__(
@@ -86,18 +71,18 @@ class Learning:
         self._clock = clock
         self._score = SCORES["AUC" if config.model.task == "classify" else "1-SMAPE"]
         self.schema = schema(config, model)
-        self._writer = Writer(data / "parameters", self.schema)
+        self._writer = ParameterWriter(data / "parameters", self.schema)
         self.progress, wrong = self._checkpoints.restore(self.learner, self.schema)
         self._saved = self.progress.lesson
         for reason in wrong:
             warn("a checkpoint is refused", reason=reason)
         before = read(self._status_file)
-        self.status = Status(edge=config.edge, region=config.region, schema=self.schema, started=clock())
+        self.status = LearnerStatus(edge=config.edge, region=config.region, schema=self.schema, started=clock())
         self.status.version = before.version if before else 0
         self._recent: deque[float] = deque(maxlen=RECENT)
         self._adoptions = AdoptionLog(data / "adopted.db", self.schema)
         self._looked = self._journal.last_prediction()
-        self._strangers = Strangers()
+        self._strangers = NewIds()
         self._adopt_again()
         while self._step():  # what the journal has since the checkpoint, before anybody predicts from it
             pass
@@ -105,7 +90,7 @@ class Learning:
         self.report({}, clock())
         self._hand_over()
         others = sorted(self._checkpoints.others(self.schema))
-        say("learning", schema=self.schema, lesson=self.progress.lesson, other_schemas=others)
+        info("learning", schema=self.schema, lesson=self.progress.lesson, other_schemas=others)
 
     @property
     def due(self) -> bool:
@@ -179,7 +164,7 @@ class Learning:
         """Whether nothing was learned yet, not even from a peer."""
         return not self.learner.revealed and not self._checkpoints.any(self.schema)
 
-    def bootstrap(self, pull: Pull) -> None:
+    def bootstrap(self, pull: PulledModel) -> None:
         """Start from a peer's model."""
         self.learner.bootstrap(pull)
         self._checkpoints.save(self.learner, self.schema, self.progress)
@@ -201,7 +186,7 @@ class Learning:
         picked = self._strangers.pick(unknown, now)
         return picked if any(map(len, picked)) else []
 
-    def adopt(self, pulls: Mapping[str, Pull]) -> None:
+    def adopt(self, pulls: Mapping[str, PulledModel]) -> None:
         """Give new ids rows from what peers have of them."""
         known = self.learner.links.known
         weights = {peer: known[peer].weight if peer in known else 1.0 for peer in pulls}
@@ -224,13 +209,13 @@ class Learning:
             self.pulls.part_with(peer)
 
     def aggregate(
-        self, pulls: Mapping[str, Pull], candidates: Sequence[str], topology: Mapping[str, Mapping[str, float]]
+        self, pulls: Mapping[str, PulledModel], candidates: Sequence[str], topology: Mapping[str, Mapping[str, float]]
     ) -> dict[str, float]:
         """End an aggregation with the models that were pulled; the shares of the mix."""
         learner = self.learner
         pulls = {peer: pull for peer, pull in pulls.items() if peer in learner.links.neighbours}  # some may be dropped
         for peer, pull in pulls.items():
-            learner.held.setdefault(peer, Held(learner.fleet.dense[0], learner.tables)).take(pull, learner.tables)
+            learner.held.setdefault(peer, HeldModel(learner.fleet.dense[0], learner.tables)).take(pull, learner.tables)
         shares = learner.aggregate(list(pulls))
         learner.choose(candidates, topology)
         self._checkpoints.save(learner, self.schema, self.progress)
@@ -255,7 +240,7 @@ class Learning:
         """Whether it is time to write the status anew."""
         return not 0 <= now - self.status.written < REPORT_EVERY
 
-    def report(self, peers: dict[str, PeerStatus], now: float, others: Mapping[str, Seen] = {}) -> None:
+    def report(self, peers: dict[str, PeerStatus], now: float, others: Mapping[str, EdgeView] = {}) -> None:
         """Write the status; others: the rest of the fleet, as this edge sees it."""
         status, learner, progress = self.status, self.learner, self.progress
         status.batches, status.records, status.aggregations = learner.revealed, learner.records, learner.aggregations
@@ -265,8 +250,8 @@ class Learning:
         home = learner.method.home
         status.home_share = 1.0 - float(home.share(learner.lead)) if home is not None else 0.0
         status.peers, status.written = peers, now
-        me = Seen(region=self.config.region, alive=True, vitals=self.vitals())
-        status.fleet = with_the_dead(status.fleet, {**others, self.config.edge: me})
+        me = EdgeView(region=self.config.region, alive=True, vitals=self.vitals())
+        status.fleet = with_absent(status.fleet, {**others, self.config.edge: me})
         write(status, self._status_file)
 
     def vitals(self) -> Vitals:
@@ -277,21 +262,3 @@ class Learning:
 
 def _cloned(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in tensors.items()}
-
-
-def learned_so_far(folder: Path) -> int:
-    """The last lesson that a checkpoint holds."""
-    return _marks(folder)[0]
-
-
-def forgettable(folder: Path) -> int:
-    """The last lesson that the checkpoint before the newest holds as well: up to it the journal may forget."""
-    return _marks(folder)[1]
-
-
-def _marks(folder: Path) -> tuple[int, int]:
-    try:
-        newest, before = (folder / "learned").read_text().split()
-        return int(newest), int(before)
-    except (FileNotFoundError, ValueError):
-        return 0, 0

@@ -15,23 +15,21 @@ from typing import Final, TypeVar, final
 from torch import Tensor
 
 from alphaedge.edge.config import EdgeConfig
-from alphaedge.edge.directory.gossip import Directory
-from alphaedge.edge.learning.exchange import Pull
-from alphaedge.edge.learning.loop import NAP, Learning
-from alphaedge.edge.log import say, warn
-from alphaedge.edge.peers.pulls import Asked
-from alphaedge.edge.peers.wire import Refused
+from alphaedge.edge.directory.protocol import Directory
+from alphaedge.edge.learning.exchange import PulledModel
+from alphaedge.edge.learning.loop import NAP, LearningLoop
+from alphaedge.edge.log import info, warn
+from alphaedge.edge.peers.pulls import PendingPull
 from alphaedge.edge.store.status import PeerStatus
-from alphaedge.edge.transport.client import PeerClient, PeerError
-from alphaedge.edge.transport.server import Forbidden, Handler
-from alphaedge.edge.trust.announcements import About
+from alphaedge.edge.transport.client import PeerClient
+from alphaedge.edge.transport.server import Handler
+from alphaedge.edge.trust.announcements import Announcement
 from alphaedge.edge.trust.certificates import Identity
-from alphaedge.edge.trust.credentials import Trust
+from alphaedge.edge.trust.credentials import Credentials
 from alphaedge.edge.trust.policy import Member
 from alphaedge.edge.trust.policy_file import PolicyFile
-from alphaedge.errors import AlphaEdgeError
-from alphaedge.monitoring.frames import Seen
-from alphaedge.monitoring.vitals import due
+from alphaedge.errors import AlphaEdgeError, ModelRefused, PeerError, PeerForbidden
+from alphaedge.monitoring.vitals import EdgeView
 
 T = TypeVar("T")
 LOOK: Final = 1.0  # seconds between two looks at files that may change
@@ -48,19 +46,19 @@ def waits(waited: float, known: float, *, behind: bool) -> bool:
 
 
 @final
-class Network:
+class PeerDriver:
     """One edge's links to the others. address: where they reach it. policy: who may have whose model."""
 
     def __init__(
         self,
         config: EdgeConfig,
-        learning: Learning,
+        learning: LearningLoop,
         *,
         address: str,
         directory: Directory,
         client: PeerClient,
         policy: PolicyFile,
-        trust: Trust,
+        trust: Credentials,
     ) -> None:
         self.config, self.learning, self.directory = config, learning, directory
         self._address, self._client, self._policy, self._trust = address, client, policy, trust
@@ -113,10 +111,10 @@ class Network:
         self._told = time.monotonic()
         await self.directory.speak(self._trust.sign(about))
 
-    def _about(self) -> About:
+    def _about(self) -> Announcement:
         learner, status = self.learning.learner, self.learning.status
         status.version = max(status.version + 1, time.time_ns() // 1_000_000)  # it grows though the clock may not
-        return About(
+        return Announcement(
             edge=self.config.edge,
             region=self.config.region,
             address=self._address,
@@ -127,7 +125,7 @@ class Network:
             vitals=self.learning.vitals(),
         )
 
-    def sources(self) -> dict[str, About]:
+    def sources(self) -> dict[str, Announcement]:
         """The edges that this one may fetch from now: there, of the same schema, and allowed."""
         others = {edge: about for edge, about in self.directory.alive().items() if edge != self.config.edge}
         self._note_schemas(others)
@@ -137,14 +135,14 @@ class Network:
             if about.schema == self.learning.schema and self._policy.rules.allows(Member(edge, about.region), self._me)
         }
 
-    def _note_schemas(self, others: Mapping[str, About]) -> None:
+    def _note_schemas(self, others: Mapping[str, Announcement]) -> None:
         """Say when an edge can't be mixed with, and when it can again."""
         for edge, about in others.items():
             before, now = self._foreign.get(edge, self.learning.schema), about.schema
             if now != before:
                 meets = now == self.learning.schema
                 event = "an edge has the same schema again" if meets else "an edge has another schema: no mixing"
-                say(event, peer=edge, theirs=now, ours=self.learning.schema)
+                info(event, peer=edge, theirs=now, ours=self.learning.schema)
                 self._foreign[edge] = now
 
     async def _bootstrap(self, stop: asyncio.Event) -> None:
@@ -155,7 +153,7 @@ class Network:
         if not self.config.peers.seeds and self.config.peers.nats is None:
             return
         began = heard = time.monotonic()
-        sources: dict[str, About] = {}
+        sources: dict[str, Announcement] = {}
         while not stop.is_set():
             now, behind = time.monotonic(), await self._learner(lambda: self.learning.behind)
             heard = heard if sources else now
@@ -167,7 +165,7 @@ class Network:
                 pull = await self._pull(edge, taught[edge].address, lambda _: self.learning.pulls.ask_for_a_start())
                 if pull is not None:
                     await self._learner(lambda: self.learning.bootstrap(pull))  # noqa: B023
-                    say("started from a peer's model", peer=edge, publication=pull.number)
+                    info("started from a peer's model", peer=edge, publication=pull.number)
                     return
             await asyncio.sleep(LOOK / 4)
 
@@ -191,13 +189,15 @@ class Network:
         self.learning.status.aggregation_seconds += time.monotonic() - began
         for peer, status in self.peers.items():
             status.share = shares.get(peer, 0.0)
-        say("aggregated", number=learner.aggregations, shares={e: round(s, 4) for e, s in shares.items()})
+        info("aggregated", number=learner.aggregations, shares={e: round(s, 4) for e, s in shares.items()})
         self.report()
 
-    async def _pull_neighbour(self, peer: str, address: str) -> Pull | None:
+    async def _pull_neighbour(self, peer: str, address: str) -> PulledModel | None:
         return await self._pull(peer, address, lambda anew: self.learning.pulls.ask(peer, anew=anew))
 
-    async def _pull(self, peer: str, address: str, ask: Callable[[bool], Asked], what: str = "pull") -> Pull | None:
+    async def _pull(
+        self, peer: str, address: str, ask: Callable[[bool], PendingPull], what: str = "pull"
+    ) -> PulledModel | None:
         """What is wished for of an edge's model, if it comes in time and can be believed."""
         if self._client.resting(address, peer):
             return None
@@ -205,7 +205,7 @@ class Network:
         try:
             asked, data = await self._answered(peer, address, ask, what)
             pull = await self._learner(lambda: self.learning.pulls.believe(peer, asked, data))
-        except Refused as error:
+        except ModelRefused as error:
             status.refused += 1
             warn("a peer's model is refused", peer=peer, reason=error)
         except AlphaEdgeError as error:
@@ -217,7 +217,9 @@ class Network:
             return pull
         return None
 
-    async def _answered(self, peer: str, address: str, ask: Callable[[bool], Asked], what: str) -> tuple[Asked, bytes]:
+    async def _answered(
+        self, peer: str, address: str, ask: Callable[[bool], PendingPull], what: str
+    ) -> tuple[PendingPull, bytes]:
         asked = await self._learner(lambda: ask(False))
         try:
             return asked, await self._client.ask(address, what, asked.data, edge=peer)
@@ -238,7 +240,7 @@ class Network:
     def _check_allowed(self, sender: Identity) -> None:
         rule = self._policy.rules.refusal(self._me, Member(sender.edge, sender.region))
         if rule is not None:
-            raise Forbidden(rule)
+            raise PeerForbidden(rule)
 
     async def _adopt_for_ever(self) -> None:
         """Ask peers about ids that are new here, so that their first rows are better than none (cold start)."""
@@ -255,7 +257,7 @@ class Network:
             if pulls:
                 await self._learner(lambda: self.learning.adopt(pulls))  # noqa: B023
 
-    async def _pull_rows(self, peer: str, address: str, keys: list[Tensor]) -> Pull | None:
+    async def _pull_rows(self, peer: str, address: str, keys: list[Tensor]) -> PulledModel | None:
         return await self._pull(peer, address, lambda _: self.learning.pulls.ask_for_rows(keys), "rows")
 
     async def _look_for_ever(self) -> None:
@@ -264,9 +266,9 @@ class Network:
             self._policy.refresh()
             try:
                 if self._trust.refresh():
-                    say("the certificate was renewed")
+                    info("the certificate was renewed")
                     await self._speak()
-            except (AlphaEdgeError, OSError) as error:  # half written, say: look again
+            except (AlphaEdgeError, OSError) as error:  # half written, info: look again
                 warn("the certificate stays as it was", reason=error)
             await self._part_with_the_forbidden()
             if due(self._told, time.monotonic(), len(self.directory.alive())):
@@ -283,7 +285,7 @@ class Network:
         if forbidden:
             await self._learner(lambda: self.learning.part_with(forbidden))
             for peer in forbidden:
-                say("a rule has closed a link", peer=peer)
+                info("a rule has closed a link", peer=peer)
             await self._speak()
 
     def report(self) -> None:
@@ -305,7 +307,18 @@ class Network:
                 one.request_bytes, one.dense_bytes, one.row_bytes = count.request, count.dense, count.rows
         self.learning.status.records_refused = sum(self.directory.refused().values())
         others = {
-            edge: Seen(region=a.region, alive=True, mixes=a.schema == self.learning.schema, vitals=a.vitals)
+            edge: EdgeView(region=a.region, alive=True, mixes=a.schema == self.learning.schema, vitals=a.vitals)
             for edge, a in alive.items()
         }
         self.learning.report(self.peers, time.time(), others)
+
+
+def due(last: float, now: float, edges: int) -> bool:
+    """Whether an edge should tell the fleet again how it is doing: in a large one more seldom."""
+    return not 0 <= now - last < max(TELL_EVERY, TELL_EACH * edges)
+
+
+TELL_EVERY: Final = 2.0  # seconds
+
+
+TELL_EACH: Final = 0.05  # seconds for each edge that listens

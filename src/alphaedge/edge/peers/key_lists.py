@@ -15,14 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alphaedge.errors import AlphaEdgeError
+from alphaedge.errors import KeyListError
 
 MOST_KEYS: Final = 10_000_000
 COUNT: Final = 4  # bytes for the number of keys
-
-
-class KeysError(AlphaEdgeError):
-    """Bytes that are no set of keys, or no places of a list."""
 
 
 @final
@@ -41,7 +37,7 @@ class KeyList:
                 more = unpack_keys(packed)
                 keys[t] = torch.cat([keys[t][~torch.isin(keys[t], more)], more])
                 if len(keys[t]) > MOST_KEYS:
-                    raise KeysError(f"a list of more than {MOST_KEYS} keys")
+                    raise KeyListError(f"a list of more than {MOST_KEYS} keys")
                 name = hashlib.blake2b(name + len(packed).to_bytes(8) + packed, digest_size=16).digest()
         return KeyList(tuple(keys), name)
 
@@ -63,17 +59,17 @@ def unpack_keys(data: bytes) -> Tensor:
     """The keys of a packed set, in order."""
     count = int.from_bytes(data[:COUNT], "little")
     if len(data) <= COUNT or count > MOST_KEYS:
-        raise KeysError(f"{len(data)} bytes for {count} keys are no set of keys")
+        raise KeyListError(f"{len(data)} bytes for {count} keys are no set of keys")
     inflate = zlib.decompressobj()
     try:
         raw = inflate.decompress(data[COUNT:], 8 * count + 1)
     except zlib.error as error:
-        raise KeysError(f"a set of keys can't be read ({error})") from None
+        raise KeyListError(f"a set of keys can't be read ({error})") from None
     if len(raw) != 8 * count or inflate.unused_data:
-        raise KeysError(f"a set of {count} keys has other than {8 * count} bytes")
+        raise KeyListError(f"a set of {count} keys has other than {8 * count} bytes")
     gaps = np.ascontiguousarray(np.frombuffer(raw, np.uint8).reshape(8, count).T).view("<u8").reshape(-1)
     if float(gaps.astype(np.float64).sum()) >= 2.0**62 or (gaps[1:] == 0).any():
-        raise KeysError("a set of keys has keys twice, or keys that can't be")
+        raise KeyListError("a set of keys has keys twice, or keys that can't be")
     return torch.from_numpy(np.cumsum(gaps, dtype=np.uint64).astype(np.int64))
 
 
@@ -85,8 +81,8 @@ def pack_places(listed: Tensor, keys: Tensor) -> Tensor:
 def unpack_places(listed: Tensor, places: Tensor) -> Tensor:
     """The keys at the places of a list, in its order."""
     if places.dtype != torch.uint8 or places.shape != (-(-len(listed) // 8),):
-        raise KeysError(f"places of a list of {len(listed)} keys have shape {tuple(places.shape)}")
+        raise KeyListError(f"places of a list of {len(listed)} keys have shape {tuple(places.shape)}")
     bits = np.unpackbits(places.numpy()).astype(bool)
     if bits[len(listed) :].any():
-        raise KeysError(f"places behind the end of a list of {len(listed)} keys")
+        raise KeyListError(f"places behind the end of a list of {len(listed)} keys")
     return listed[torch.from_numpy(bits[: len(listed)])]

@@ -19,22 +19,14 @@ from safetensors.torch import load as decode
 from safetensors.torch import save as encode
 from torch import Tensor
 
-from alphaedge.edge.learning.exchange import Pull, Request
-from alphaedge.edge.peers.key_lists import KeyList, KeysError, pack_keys, pack_places, unpack_keys, unpack_places
-from alphaedge.errors import AlphaEdgeError
+from alphaedge.edge.learning.exchange import PulledModel, PullRequest
+from alphaedge.edge.peers.key_lists import KeyList, pack_keys, pack_places, unpack_keys, unpack_places
+from alphaedge.errors import KeyListError, KeyListForgotten, ModelRefused
 
 # How many times as large as the own parameters a peer's may be, by their root mean square, before nobody believes it.
 LARGEST: Final = 100.0
 KINDS: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 Count = Annotated[int, Meta(ge=-(2**53), le=2**53)]  # what fits into a float, and into any message
-
-
-class Refused(AlphaEdgeError):
-    """What a peer sent is not taken; says why."""
-
-
-class Forgotten(AlphaEdgeError):
-    """A request builds on a list of keys that is not known here any more."""
 
 
 class _Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, array_like=True):
@@ -51,7 +43,7 @@ class _About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     records: Count
 
 
-def pack_request(request: Request, schema: str, base: KeyList | None) -> tuple[bytes, KeyList]:
+def pack_request(request: PullRequest, schema: str, base: KeyList | None) -> tuple[bytes, KeyList]:
     """A request as bytes, on top of a list that the other end should know; and the list that it makes."""
     known = sum(map(len, request.keys))
     if base is None or sum(map(len, base.keys)) > 2 * known:  # more of it is gone than left: begin anew
@@ -65,7 +57,7 @@ def pack_request(request: Request, schema: str, base: KeyList | None) -> tuple[b
     return msgspec.msgpack.encode(ask), base.extended([old, fresh])
 
 
-def unpack_request(data: bytes, schema: str, tables: int, lists: Sequence[KeyList]) -> tuple[Request, KeyList]:
+def unpack_request(data: bytes, schema: str, tables: int, lists: Sequence[KeyList]) -> tuple[PullRequest, KeyList]:
     """A request from bytes that anybody may have sent, and the list of keys that it makes.
 
     lists: those that whoever asks may build on.
@@ -73,23 +65,23 @@ def unpack_request(data: bytes, schema: str, tables: int, lists: Sequence[KeyLis
     try:
         ask = msgspec.msgpack.decode(data, type=_Ask)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Refused(f"the request can't be read ({error})") from None
+        raise ModelRefused(f"the request can't be read ({error})") from None
     if ask.schema != schema:
-        raise Refused(f"it has schema {ask.schema}, and this edge {schema}: they do not mix")
+        raise ModelRefused(f"it has schema {ask.schema}, and this edge {schema}: they do not mix")
     if len(ask.old) != tables or len(ask.fresh) != tables:
-        raise Refused(f"it asks for {len(ask.old)} id tables, and there are {tables}")
+        raise ModelRefused(f"it asks for {len(ask.old)} id tables, and there are {tables}")
     base = {one.name: one for one in (KeyList.empty(tables), *lists)}.get(ask.base)
     if base is None:
-        raise Forgotten("the list of keys is not known here any more: say them all")
+        raise KeyListForgotten("the list of keys is not known here any more: say them all")
     try:
         made = base.extended([ask.old, ask.fresh])
         fresh = tuple(unpack_keys(packed) for packed in ask.fresh)
-    except KeysError as error:
-        raise Refused(str(error)) from None
-    return Request(ask.holds, made.keys, fresh), made
+    except KeyListError as error:
+        raise ModelRefused(str(error)) from None
+    return PullRequest(ask.holds, made.keys, fresh), made
 
 
-def pack_pull(pull: Pull, listed: KeyList, schema: str, *, half: bool = False, rows_only: bool = False) -> bytes:
+def pack_pull(pull: PulledModel, listed: KeyList, schema: str, *, half: bool = False, rows_only: bool = False) -> bytes:
     """An answer as bytes; ``half``: parameters as bfloat16, half the size and three digits."""
     tensors = {"dense": pull.dense, **{f"buffer.{name}": b for name, b in pull.statistics.items()}}
     tensors = {} if rows_only else tensors
@@ -104,7 +96,7 @@ def pack_pull(pull: Pull, listed: KeyList, schema: str, *, half: bool = False, r
 
 @final
 @dataclass(frozen=True)
-class Expected:
+class ExpectedAnswer:
     """What an answer must look like: the own model's schema, shapes and sizes, and what was asked for."""
 
     schema: str
@@ -115,20 +107,22 @@ class Expected:
     listed: KeyList  # the keys that were asked for
     rows_only: bool = False  # without the dense part
 
-    def check(self, data: bytes) -> Pull:
+    def check(self, data: bytes) -> PulledModel:
         """The answer, if it is to be believed."""
         about, tensors = _read(data)
         if about.schema != self.schema:
-            raise Refused(f"it is of schema {about.schema}, and this edge has {self.schema}")
+            raise ModelRefused(f"it is of schema {about.schema}, and this edge has {self.schema}")
         if about.number < max(1, self.holds) or about.records < 0:
-            raise Refused(f"publication {about.number} after {about.records} records; {self.holds} is held already")
+            raise ModelRefused(
+                f"publication {about.number} after {about.records} records; {self.holds} is held already"
+            )
         tables = range(len(self.rows))
         shapes = {"dense": self.dense.shape, **{f"buffer.{n}": b.shape for n, b in self.statistics.items()}}
         shapes = {} if self.rows_only else shapes
         names = set(shapes)
         names |= {f"{what}.{t}" for t in tables for what in ("places", "rows")}
         if set(tensors) != names:
-            raise Refused(f"it has {', '.join(sorted(set(tensors) ^ names))} too many or too few")
+            raise ModelRefused(f"it has {', '.join(sorted(set(tensors) ^ names))} too many or too few")
         keys = [self._keys(t, tensors[f"places.{t}"]) for t in tables]
         for t in tables:
             shapes[f"rows.{t}"] = torch.Size([len(keys[t]), self.rows[t].shape[1]])
@@ -139,9 +133,9 @@ class Expected:
             if f"buffer.{name}" in shapes and not bool(
                 torch.isfinite(tensors[f"buffer.{name}"].to(own_buffer.dtype)).all()
             ):
-                raise Refused(f"buffer.{name} has numbers that {own_buffer.dtype} can't hold")
+                raise ModelRefused(f"buffer.{name} has numbers that {own_buffer.dtype} can't hold")
         kind = self.dense.dtype
-        return Pull(
+        return PulledModel(
             about.number,
             about.records,
             tensors["dense"].to(kind) if "dense" in shapes else self.dense[:0],
@@ -154,8 +148,8 @@ class Expected:
     def _keys(self, table: int, places: Tensor) -> Tensor:
         try:
             return unpack_places(self.listed.keys[table], places)
-        except KeysError as error:
-            raise Refused(f"places.{table}: {error}") from None
+        except KeyListError as error:
+            raise ModelRefused(f"places.{table}: {error}") from None
 
 
 def _read(data: bytes) -> tuple[_About, dict[str, Tensor]]:
@@ -166,18 +160,18 @@ def _read(data: bytes) -> tuple[_About, dict[str, Tensor]]:
         metadata = msgspec.json.decode(header["__metadata__"], type=dict[str, str])
         return msgspec.json.decode(metadata["alphaedge"], type=_About), tensors
     except (SafetensorError, msgspec.MsgspecError, KeyError, ValueError) as error:
-        raise Refused(f"it can't be read ({type(error).__name__}: {error})") from None
+        raise ModelRefused(f"it can't be read ({type(error).__name__}: {error})") from None
 
 
 def _check_numbers(name: str, tensor: Tensor, shape: torch.Size, own: float | None) -> None:
     if tensor.shape != shape:
-        raise Refused(f"{name} has shape {tuple(tensor.shape)}, not {tuple(shape)}")
+        raise ModelRefused(f"{name} has shape {tuple(tensor.shape)}, not {tuple(shape)}")
     if tensor.dtype not in KINDS:
-        raise Refused(f"{name} has type {tensor.dtype}, not floating point of 2, 4 or 8 bytes")
+        raise ModelRefused(f"{name} has type {tensor.dtype}, not floating point of 2, 4 or 8 bytes")
     if not bool(torch.isfinite(tensor).all()):
-        raise Refused(f"{name} is not finite")
+        raise ModelRefused(f"{name} is not finite")
     if own is not None and size(tensor) > LARGEST * max(own, 1e-3):
-        raise Refused(f"{name} is {size(tensor) / max(own, 1e-3):.0f} times as large as the own one: implausible")
+        raise ModelRefused(f"{name} is {size(tensor) / max(own, 1e-3):.0f} times as large as the own one: implausible")
 
 
 def size(tensor: Tensor) -> float:

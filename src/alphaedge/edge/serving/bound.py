@@ -23,7 +23,7 @@ def views(model: Model, dense: Tensor) -> list[Tensor]:
 
 
 @final
-class Bound:
+class BoundModule:
     """A copy of a model's module in evaluation mode."""
 
     def __init__(self, model: Model) -> None:

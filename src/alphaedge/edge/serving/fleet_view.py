@@ -8,10 +8,10 @@ from typing import Final, final
 import msgspec
 
 from alphaedge.edge.log import warn
-from alphaedge.edge.store.status import Serving, Status, read, write
-from alphaedge.monitoring.frames import Fleet, Frame, Seen
+from alphaedge.edge.store.status import LearnerStatus, ServerStatus, read, write
+from alphaedge.monitoring.frames import Fleet, Frame
 from alphaedge.monitoring.history import History
-from alphaedge.monitoring.vitals import with_the_dead
+from alphaedge.monitoring.vitals import EdgeView, with_absent
 
 LOOK: Final = 0.5  # seconds between two looks whether the learner has said something
 SAY: Final = 2.0  # seconds between two times that the learner is told of the server's own numbers
@@ -24,12 +24,12 @@ class FleetView:
     """What one edge knows of its fleet. data: its folder. serving: the server's own numbers, which its learner tells
     the fleet. clock: seconds since 1970."""
 
-    def __init__(self, edge: str, data: Path, serving: Callable[[], Serving], clock: Callable[[], float]) -> None:
+    def __init__(self, edge: str, data: Path, serving: Callable[[], ServerStatus], clock: Callable[[], float]) -> None:
         self._edge, self._data, self._serving, self._clock = edge, data, serving, clock
         self._history = History(data / "history.jsonl")
         self._news = asyncio.Condition()
         self._said = 0.0
-        self._heard: tuple[int, Status | None] = (0, None)  # the learner's status, and when it was written
+        self._heard: tuple[int, LearnerStatus | None] = (0, None)  # the learner's status, and when it was written
         self._ended = False
 
     def fleet(self) -> Fleet:
@@ -70,7 +70,7 @@ class FleetView:
             async with self._news:
                 self._news.notify_all()
 
-    def _written(self, serving: Serving | None, now: float) -> bool:
+    def _written(self, serving: ServerStatus | None, now: float) -> bool:
         """Write down what the server says, if anything, and what the learner does; whether the fleet has changed."""
         if serving is not None:
             write(serving, self._data / "serving.json")
@@ -88,15 +88,15 @@ class FleetView:
         return self._history.add(_seen(status, self._history.state, now), now) is not None
 
 
-def _silent(status: Status | None, now: float) -> bool:
+def _silent(status: LearnerStatus | None, now: float) -> bool:
     return status is not None and now - status.written >= SILENT
 
 
-def _seen(status: Status, before: Mapping[str, Seen], now: float) -> dict[str, Seen]:
+def _seen(status: LearnerStatus, before: Mapping[str, EdgeView], now: float) -> dict[str, EdgeView]:
     """The fleet as the learner told it; a learner that is silent is down, and so is an edge that is not heard of."""
     found = dict(status.fleet)
     if now - status.started > GRACE:  # after a restart it takes a while until all have been heard of
-        found = with_the_dead({**before, **found}, found)
+        found = with_absent({**before, **found}, found)
     me = found.get(status.edge)
     if me is not None and _silent(status, now):
         found[status.edge] = msgspec.structs.replace(me, alive=False)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alphaedge.edge.inputs.features import Array
-from alphaedge.edge.store.journal import Journal, Outcome
+from alphaedge.edge.store.journal import FeedbackResult, Journal
 
 Outputs = NDArray[np.float32]
 NOTHING: Outputs = np.empty(0, np.float32)
@@ -31,7 +31,7 @@ class _Wish:
 
 
 @final
-class Scribe:
+class GroupCommit:
     """The one who writes. clock: seconds. predict: predictions of packed examples. pack: them as bytes, one by one."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Scribe:
         found: tuple[list[int], Outputs] = await self._wish(examples, ())
         return found
 
-    async def told(self, outcomes: Sequence[tuple[int, float]]) -> list[Outcome]:
+    async def told(self, outcomes: Sequence[tuple[int, float]]) -> list[FeedbackResult]:
         """Note outcomes; what became of each."""
         return list(await self._wish(None, outcomes))
 

@@ -36,9 +36,7 @@ from alphaedge.edge.serving.openapi import (
     metadata,
 )
 from alphaedge.edge.serving.service import Service
-from alphaedge.edge.store.journal import JournalError
-from alphaedge.edge.store.parameters import ParametersError
-from alphaedge.errors import InvalidValue
+from alphaedge.errors import InvalidValue, JournalError, ParametersError
 from alphaedge.inference.codec import JSON_LENGTH, Array, parse, respond
 
 Handler = Callable[[Request], Awaitable[Response]]

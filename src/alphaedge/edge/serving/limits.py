@@ -13,7 +13,7 @@ PATIENCE: Final = 20.0  # seconds that a request may take to arrive
 
 
 @final
-class Together:
+class CoalescingTransport:
     """A transport that keeps what is written until more comes, or until the loop has nothing else to do first."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -45,7 +45,7 @@ class Together:
 
 
 @final
-class Guarded(HttpToolsProtocol):
+class LimitedProtocol(HttpToolsProtocol):
     """One connection. A request has so long to arrive as a whole; who says nothing at all has as long."""
 
     _begun = _head = 0
@@ -55,7 +55,7 @@ class Guarded(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
         super().connection_made(transport)
-        self.transport: Any = Together(transport, self.loop)
+        self.transport: Any = CoalescingTransport(transport, self.loop)
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:

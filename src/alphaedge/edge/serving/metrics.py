@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
-from alphaedge.edge.store.status import PeerStatus, Serving, Status, read
+from alphaedge.edge.store.status import LearnerStatus, PeerStatus, ServerStatus, read
 
 ENDPOINTS: Final = ("infer", "feedback", "ready", "live")
 LATENCIES: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -64,12 +64,12 @@ class Metrics:
             self._answered += 1
             self._lately.append((self._clock(), seconds))
 
-    def lately(self) -> Serving:
+    def lately(self) -> ServerStatus:
         """The server's numbers for its learner: all predictions answered, and the latency of the latest."""
         since = self._clock() - LATELY
         seconds = sorted(s for moment, s in self._lately if moment > since)
         p50, p99 = (1e3 * seconds[int(q * (len(seconds) - 1))] for q in (0.5, 0.99)) if seconds else (None, None)
-        return Serving(requests=self._answered, p50=p50, p99=p99, pending=self._pending())
+        return ServerStatus(requests=self._answered, p50=p50, p99=p99, pending=self._pending())
 
     def predicted(self, examples: int) -> None:
         """Examples were predicted."""
@@ -101,7 +101,7 @@ class _Learner(Collector):
         return [*_own(status, self._clock()), *_peers(status, self._clock())]
 
 
-def _own(status: Status, now: float) -> Iterable[Metric]:
+def _own(status: LearnerStatus, now: float) -> Iterable[Metric]:
     about = GaugeMetricFamily("alphaedge_edge", "Always 1; who this is", labels=["edge", "region", "schema"])
     about.add_metric([status.edge, status.region, status.schema], 1)
     yield about
@@ -135,7 +135,7 @@ def _own(status: Status, now: float) -> Iterable[Metric]:
     )
 
 
-def _peers(status: Status, now: float) -> Iterable[Metric]:
+def _peers(status: LearnerStatus, now: float) -> Iterable[Metric]:
     gauges: dict[str, tuple[str, Callable[[PeerStatus], float]]] = {
         "alphaedge_peer_alive": ("Whether an edge is there", lambda p: p.alive),
         "alphaedge_peer_mixes": ("Whether it has the same schema", lambda p: p.mixes),

@@ -78,7 +78,7 @@ class Feedback(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     labels: Annotated[list[float], Meta(extra_json_schema={"minItems": 1})]
 
 
-class Taken(msgspec.Struct, frozen=True):
+class FeedbackCounts(msgspec.Struct, frozen=True):
     """How many outcomes were accepted, and how many not: known already, too late, or of no prediction made here."""
 
     accepted: int
@@ -199,7 +199,10 @@ def _feedback(*, token: bool) -> dict[str, Any]:
         **_posted("feedback", "What came of predictions.", "One label for each id.", token),
         "requestBody": {"required": True, "content": {JSON: told}},
         "responses": {
-            "200": {"description": "It is on disk, and will be learned.", "content": {JSON: {"schema": _ref(Taken)}}},
+            "200": {
+                "description": "It is on disk, and will be learned.",
+                "content": {JSON: {"schema": _ref(FeedbackCounts)}},
+            },
             **_refused(400, *([401] if token else []), 404, 413, 415, 503),
         },
     }
@@ -220,7 +223,7 @@ def _refusals(config: EdgeConfig) -> dict[str, Any]:
 def _schemas(config: EdgeConfig) -> dict[str, Any]:
     """The bodies as JSON Schema, with what is particular to this edge's model."""
     bodies = (
-        Refusal, Live, Ready, ServerMetadata, ModelMetadata, Feedback, Taken,
+        Refusal, Live, Ready, ServerMetadata, ModelMetadata, Feedback, FeedbackCounts,
         InferenceRequest, InferenceResponse, Fleet,
     )  # fmt: skip
     _, found = msgspec.json.schema_components(bodies, ref_template="#/components/schemas/{name}")

@@ -8,41 +8,21 @@ from torch import Tensor
 
 from alphaedge.core.model import Model
 from alphaedge.edge.inputs.lookup import Wanted, find_rows, placed
-from alphaedge.edge.learning.learner import Inputs, Learner
-from alphaedge.edge.serving.traced import Recorded
-from alphaedge.edge.store.parameters import Reader, Version, Writer
+from alphaedge.edge.learning.learner import Inputs
+from alphaedge.edge.serving.traced import TracedPrediction
+from alphaedge.edge.store.parameters import ParameterReader, ParameterVersion
 
 COPIES: Final = 2  # of everything in a file
-
-
-def hand_over(learner: Learner, writer: Writer) -> int:
-    """Make the learner's state the one that predictions are made from; the version's number."""
-    fleets = {"mixed": learner.fleet} | ({"home": learner.home} if learner.home is not None else {})
-    home = learner.method.home
-    dense = {"share": home.share(learner.lead) if home is not None else torch.ones(1, dtype=learner.model.dtype)}
-    tables, changed = {}, {}
-    news = [table.news() for table in learner.tables]
-    for who, fleet in fleets.items():
-        dense[f"{who}.dense"] = fleet.dense[0]
-        dense |= {f"{who}.buffer.{name}": buffer[0] for name, buffer in fleet.buffers.items()}
-        for t, (moved, _) in enumerate(news):
-            tables[f"{who}.{t}"], changed[f"{who}.{t}"] = fleet.tables[t].value[0, :-1], moved
-    fresh = [(t, a.key, a.row) for t, (_, admitted) in enumerate(news) for a in admitted]
-
-    def every_pair() -> list[tuple[int, int, int]]:
-        return [(t, key, row) for t, x in enumerate(learner.tables) for row, key in enumerate(x.numbering.by_row())]
-
-    return writer.write(dense, tables, changed, fresh, every_pair)
 
 
 @final
 class Predictor:
     """Predictions from the parameters that the learner has handed over last. example: inputs, any, to try it with."""
 
-    def __init__(self, model: Model, reader: Reader, example: Inputs) -> None:
+    def __init__(self, model: Model, reader: ParameterReader, example: Inputs) -> None:
         self._model, self._reader, self._example = model, reader, example
         self._start = [model.initial_table(t) for t in range(len(model.tables))]
-        self._functions: dict[tuple[bool, bool], Recorded] = {}
+        self._functions: dict[tuple[bool, bool], TracedPrediction] = {}
         self._states: dict[int, tuple[Mapping[str, Tensor], list[Tensor]]] = {}  # of the copies in the file
         # Now, since it takes as long as a hundred predictions, and nobody should wait for it.
         self._reader.read(lambda version, _: [self._function(version.tensors, lacking) for lacking in (False, True)])
@@ -51,7 +31,7 @@ class Predictor:
         """Predictions [B], and the version of the parameters that they are from."""
         places, keys = placed(self._model, inputs)
 
-        def use(version: Version, index: Sequence[Mapping[int, int]]) -> tuple[Tensor, int]:
+        def use(version: ParameterVersion, index: Sequence[Mapping[int, int]]) -> tuple[Tensor, int]:
             tensors = version.tensors
             rows = [find_rows(k, index[t].get if t < len(index) else (lambda _: None)) for t, k in enumerate(keys)]
             lacking = any(bool((some < 0).any()) for some in rows)
@@ -66,14 +46,16 @@ class Predictor:
         with torch.inference_mode():
             return self._reader.read(use)
 
-    def _function(self, tensors: Mapping[str, Tensor], lacking: bool) -> Recorded:
+    def _function(self, tensors: Mapping[str, Tensor], lacking: bool) -> TracedPrediction:
         twin = "home.dense" in tensors
         if (twin, lacking) not in self._functions:
             whose = ("mixed", "home") if twin else ("mixed",)
-            self._functions[twin, lacking] = Recorded(self._model, whose, lacking=lacking, example=self._example)
+            self._functions[twin, lacking] = TracedPrediction(
+                self._model, whose, lacking=lacking, example=self._example
+            )
         return self._functions[twin, lacking]
 
-    def _state(self, function: Recorded, tensors: Mapping[str, Tensor]) -> list[Tensor]:
+    def _state(self, function: TracedPrediction, tensors: Mapping[str, Tensor]) -> list[Tensor]:
         """A copy's parameters as a call takes them: put together once for each copy of a file."""
         kept, state = self._states.get(id(tensors), (None, []))
         if kept is not tensors:

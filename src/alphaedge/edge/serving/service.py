@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.inputs.features import LARGEST, Array, Features
-from alphaedge.edge.learning.loop import forgettable, schema, seeded
-from alphaedge.edge.serving.group_commit import Scribe
+from alphaedge.edge.model import schema, seeded
+from alphaedge.edge.serving.group_commit import GroupCommit
 from alphaedge.edge.serving.metrics import Metrics
 from alphaedge.edge.serving.predictor import Predictor
-from alphaedge.edge.store.journal import Journal, JournalError
+from alphaedge.edge.store.journal import Journal
+from alphaedge.edge.store.learned_mark import forgettable
 from alphaedge.edge.store.lock import Lock
-from alphaedge.edge.store.parameters import ParametersError, Reader
-from alphaedge.errors import InvalidValue
+from alphaedge.edge.store.parameters import ParameterReader
+from alphaedge.errors import InvalidValue, JournalError, ParametersError
 
 TIDY_EVERY: Final = 10.0  # seconds between two looks for predictions that have expired
 PAUSE: Final = 0.05  # seconds between two steps of that
@@ -40,7 +41,7 @@ class Service:
         self._features = Features(config.model.fields, secret)
         self.journal = Journal(self.data / "journal.db", layout=self._features.layout)
         self.clock = clock(self.journal)
-        self._scribe = Scribe(self.journal, self.clock, self._outputs, self._features.pack)
+        self._scribe = GroupCommit(self.journal, self.clock, self._outputs, self._features.pack)
         self._model = seeded(config)
         self._schema = schema(config, self._model)
         self._predictor: Predictor | None = None
@@ -126,5 +127,5 @@ class Service:
         """What predicts; an error until the learner has handed something over."""
         if self._predictor is None:
             example = self._features.tensors(self._features.example(), self._model.fields)
-            self._predictor = Predictor(self._model, Reader(self.data / "parameters", self._schema), example)
+            self._predictor = Predictor(self._model, ParameterReader(self.data / "parameters", self._schema), example)
         return self._predictor

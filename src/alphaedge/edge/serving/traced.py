@@ -17,7 +17,7 @@ from alphaedge.core.home import combine
 from alphaedge.core.model import Model
 from alphaedge.edge.inputs.lookup import Wanted, placed
 from alphaedge.edge.log import warn
-from alphaedge.edge.serving.bound import Bound, views
+from alphaedge.edge.serving.bound import BoundModule, views
 
 Function = Callable[..., Tensor]
 Outputs = Callable[[Sequence[Tensor], Sequence[Tensor], Mapping[str, Tensor], Sequence[Tensor]], Tensor]
@@ -27,7 +27,7 @@ WARM: Final = 3  # rounds of calls until the interpreter has settled
 
 
 @final
-class Recorded:
+class TracedPrediction:
     """Predictions of the models whose parameters are there: the mixed one, and its twin if there is one.
 
     whose: their names in a version of the parameters. lacking: whether some ids have no row, which costs a little more.
@@ -76,7 +76,7 @@ class Recorded:
         return "plain", self._plain
 
     def _bound(self) -> Function:
-        bound = Bound(self._model)
+        bound = BoundModule(self._model)
         return lambda *flat: self._blend(bound.outputs, *flat)
 
     def _plain(self, *flat: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, final
 
-from alphaedge.errors import AlphaEdgeError
+from alphaedge.errors import JournalError
 
 VERSION: Final = 1
 SCHEMA: Final = """
@@ -41,11 +41,7 @@ insert into state values ('expired', 0);
 """
 
 
-class JournalError(AlphaEdgeError):
-    """The journal can't be read or written; says what to do."""
-
-
-class Outcome(NamedTuple):
+class FeedbackResult(NamedTuple):
     """What became of one piece of feedback."""
 
     prediction: int
@@ -54,7 +50,7 @@ class Outcome(NamedTuple):
     waited: float = 0.0  # seconds since the prediction, if accepted
 
 
-class Lesson(NamedTuple):
+class LabelledPrediction(NamedTuple):
     """One prediction with its outcome, in the order of arrival."""
 
     number: int
@@ -98,16 +94,16 @@ class Journal:
         """Note predictions; their ids. They are on disk when this returns."""
         return self.write(features, outputs, (), now)[0]
 
-    def tell(self, outcomes: Iterable[tuple[int, float]], now: float) -> list[Outcome]:
+    def tell(self, outcomes: Iterable[tuple[int, float]], now: float) -> list[FeedbackResult]:
         """Note outcomes of predictions, in this order. What is accepted is on disk when this returns."""
         return self.write((), (), outcomes, now)[1]
 
     def write(
         self, features: Sequence[bytes], outputs: Sequence[float], outcomes: Iterable[tuple[int, float]], now: float
-    ) -> tuple[list[int], list[Outcome]]:
+    ) -> tuple[list[int], list[FeedbackResult]]:
         """Note predictions and outcomes of earlier ones in one commit: one wait for the disk."""
         ids: list[int] = []
-        found: list[Outcome] = []
+        found: list[FeedbackResult] = []
         with _Transaction(self):
             if features:
                 start = self.last_prediction() + 1
@@ -118,7 +114,7 @@ class Journal:
                 predicted, reason = self._look(prediction)
                 if not reason:
                     self._db.execute("insert into feedback values (null, ?, ?, ?)", (prediction, label, now))
-                found.append(Outcome(prediction, not reason, reason, 0.0 if reason else now - predicted))
+                found.append(FeedbackResult(prediction, not reason, reason, 0.0 if reason else now - predicted))
         return ids, found
 
     def _look(self, prediction: int) -> tuple[float, str]:
@@ -142,7 +138,7 @@ class Journal:
                 self._db.execute("update state set value = value + ? where name = 'expired'", (len(late),))
         return len(late)
 
-    def lessons(self, after: int, most: int) -> list[Lesson]:
+    def lessons(self, after: int, most: int) -> list[LabelledPrediction]:
         """Feedback with numbers above ``after``, in order, with what it is about; of this layout alone."""
         text = (
             "select f.number, p.features, f.label, p.output, p.time, f.time "
@@ -150,7 +146,7 @@ class Journal:
             "where f.number > ? and p.layout = ? order by f.number limit ?"
         )
         try:
-            return [Lesson(*row) for row in self._db.execute(text, (after, self.layout, most))]
+            return [LabelledPrediction(*row) for row in self._db.execute(text, (after, self.layout, most))]
         except sqlite3.DatabaseError as error:
             raise JournalError(f"{self.path}: the journal can't be read ({error})") from error
 

@@ -5,11 +5,7 @@ import os
 from pathlib import Path
 from typing import final
 
-from alphaedge.errors import AlphaEdgeError
-
-
-class Taken(AlphaEdgeError):
-    """Somebody else is at it; says with what."""
+from alphaedge.errors import AlreadyRunning
 
 
 @final
@@ -23,7 +19,7 @@ class Lock:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._file)
-            raise Taken(f"{path.parent}: another edge runs with this data folder") from None
+            raise AlreadyRunning(f"{path.parent}: another edge runs with this data folder") from None
 
     def close(self) -> None:
         """Let others in."""

@@ -2,7 +2,7 @@
 
 The learner writes a new version into the copy that nobody should be reading, then says that it is the current one; the
 server reads the current one in place. Two counters tell a reader whether its copy was touched while it read: ``begun``,
-the newest version that the writer has started, and ``done``, the newest that is complete. Version n is in copy n % 2,
+the newest version that the writer has started, and ``done``, the newest that is complete. ParameterVersion n is in copy n % 2,
 so a reader of it was disturbed only if the writer had begun n + 2 by the time it was through; then it reads again.
 
 When tables grow, the learner makes a new file and leaves a mark in the old one. Which row belongs to which key is a
@@ -24,17 +24,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from alphaedge.errors import AlphaEdgeError
+from alphaedge.errors import ParametersError
 
 R = TypeVar("R")
 HEADER: Final = 4096
 BEGUN, DONE, NEXT = 0, 1, 2  # places of counters in the header, int64 each; NEXT is 1 when a newer file is there
 COUNTERS: Final = 8
 ALIGNED: Final = 64
-
-
-class ParametersError(AlphaEdgeError):
-    """The file with the parameters is not there or not whole."""
 
 
 class _Layout(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +47,7 @@ class _Layout(msgspec.Struct, frozen=True, kw_only=True):
 
 @final
 @dataclass(frozen=True)
-class Version:
+class ParameterVersion:
     """One version: its number and its tensors by name."""
 
     number: int
@@ -124,7 +120,7 @@ def _whole(paths: Sequence[Path]) -> list[_File]:
 
 
 @final
-class Writer:
+class ParameterWriter:
     """The learner's end. schema: of the model, so that nobody predicts with another one's parameters."""
 
     def __init__(self, folder: Path, schema: str) -> None:
@@ -220,7 +216,7 @@ class Writer:
 
 
 @final
-class Reader:
+class ParameterReader:
     """The server's end; reads only parameters of its schema."""
 
     def __init__(self, folder: Path, schema: str) -> None:
@@ -246,7 +242,7 @@ class Reader:
             raise ParametersError(f"{self.folder}: the learner has not written parameters of this model yet")
         raise ParametersError(f"{self.folder}: the parameters are replaced faster than they can be opened")
 
-    def read(self, use: Callable[[Version, Sequence[Mapping[int, int]]], R]) -> R:
+    def read(self, use: Callable[[ParameterVersion, Sequence[Mapping[int, int]]], R]) -> R:
         """What ``use`` makes of the current version and the rows of keys in it; called again if it was disturbed."""
         while True:
             if self._file.counters[NEXT]:
@@ -257,7 +253,7 @@ class Reader:
             if int(self._file.counters[BEGUN]) > number + 1:
                 continue  # that count may be of a version which is not done
             self._catch_up(count)
-            found = use(Version(number, tensors), self.rows)
+            found = use(ParameterVersion(number, tensors), self.rows)
             if int(self._file.counters[BEGUN]) <= number + 1:
                 return found
 

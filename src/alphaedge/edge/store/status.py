@@ -1,12 +1,13 @@
 """How a learner is doing, for whoever asks the server beside it: a small file that is written anew now and then."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar, final
 
 import msgspec
 
-from alphaedge.monitoring.frames import Seen
+from alphaedge.monitoring.vitals import MAX_LINKS, EdgeView, Link, Vitals
 
 S = TypeVar("S")
 
@@ -32,7 +33,7 @@ class PeerStatus(msgspec.Struct, kw_only=True):
 
 
 @final
-class Status(msgspec.Struct, kw_only=True):
+class LearnerStatus(msgspec.Struct, kw_only=True):
     """A learner's numbers; times in seconds since 1970."""
 
     edge: str
@@ -57,11 +58,11 @@ class Status(msgspec.Struct, kw_only=True):
     records_refused: int = 0
     version: int = 0  # of the record that was last told the other edges
     peers: dict[str, PeerStatus] = {}
-    fleet: dict[str, Seen] = {}  # as this edge sees it, itself included
+    fleet: dict[str, EdgeView] = {}  # as this edge sees it, itself included
 
 
 @final
-class Serving(msgspec.Struct, frozen=True, kw_only=True):
+class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A server's numbers, for the learner beside it: answered requests, latency of the last ones in milliseconds."""
 
     requests: int = 0
@@ -70,21 +71,21 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     pending: int = 0
 
 
-def write(status: Status | Serving, path: Path) -> None:
+def write(status: LearnerStatus | ServerStatus, path: Path) -> None:
     """Replace the file; nobody ever sees half of it."""
     fresh = path.with_suffix(".part")
     fresh.write_bytes(msgspec.json.encode(status))
     os.replace(fresh, path)
 
 
-def read(path: Path) -> Status | None:
+def read(path: Path) -> LearnerStatus | None:
     """The learner's last status, if there is one."""
-    return _read(path, Status)
+    return _read(path, LearnerStatus)
 
 
-def read_serving(path: Path) -> Serving | None:
+def read_serving(path: Path) -> ServerStatus | None:
     """The server's last numbers, if there are any."""
-    return _read(path, Serving)
+    return _read(path, ServerStatus)
 
 
 def _read(path: Path, kind: type[S]) -> S | None:
@@ -92,3 +93,41 @@ def _read(path: Path, kind: type[S]) -> S | None:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (OSError, msgspec.MsgspecError):
         return None
+
+
+def vitals(status: LearnerStatus, neighbours: Iterable[str], serving: ServerStatus | None) -> Vitals:
+    """An edge's own words, from what its learner and its server know."""
+    near = tuple(sorted(neighbours))
+    told = {name: peer for name, peer in status.peers.items() if name in near or peer.pulls or peer.failures}
+    served = serving or ServerStatus()
+    return Vitals(
+        score=_rounded(status.score) if status.scores else None,
+        recent=_rounded(status.recent),
+        batches=status.batches,
+        aggregations=status.aggregations,
+        requests=served.requests,
+        p50=_rounded(served.p50),
+        p99=_rounded(served.p99),
+        pending=served.pending,
+        own_share=round(status.own_share, 4),
+        home_share=round(status.home_share, 4),
+        neighbours=near,
+        links={name: link(told[name]) for name in sorted(told)[:MAX_LINKS]},
+    )
+
+
+def link(peer: PeerStatus) -> Link:
+    """What an edge takes from another."""
+    return Link(
+        share=round(peer.share, 4),
+        pulled=round(peer.pulled, 1),
+        behind=max(0, peer.publication - peer.held) if peer.pulls else 0,
+        bytes=peer.request_bytes + peer.dense_bytes + peer.row_bytes,
+        failures=peer.failures,
+        refused=peer.refused,
+    )
+
+
+def _rounded(value: float | None) -> float | None:
+    """As many digits as anybody reads: what is told often should be short."""
+    return None if value is None else round(value, 4)

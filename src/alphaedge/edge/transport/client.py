@@ -12,9 +12,8 @@ from typing import Any, Final, final
 
 import aiohttp
 
-from alphaedge.edge.trust.certificates import CertificateError
-from alphaedge.edge.trust.credentials import Trust
-from alphaedge.errors import AlphaEdgeError
+from alphaedge.edge.trust.credentials import Credentials
+from alphaedge.errors import CertificateError, PeerError
 
 LARGEST_ANSWER: Final = 1_000_000_000  # bytes
 LONGEST_REASON: Final = 300  # bytes of what a peer says that refuses
@@ -23,17 +22,9 @@ FIRST_REST, LONGEST_REST = 1.0, 60.0  # seconds that a failing peer is left alon
 CHUNK: Final = 1 << 16
 
 
-class PeerError(AlphaEdgeError):
-    """Another edge could not be reached, or refused; says which and why. status: of HTTP, if it got so far."""
-
-    def __init__(self, text: str, status: int = 0) -> None:
-        super().__init__(text)
-        self.status = status
-
-
 @final
 @dataclass
-class Manner:
+class PeerHistory:
     """How a peer has behaved: how long it takes, and whether to leave it alone for now."""
 
     usual: float = 0.0  # seconds that its answers take, smoothed
@@ -61,9 +52,9 @@ class Manner:
 class PeerClient:
     """The end that asks. ``clock`` in seconds, only for differences. Close it when done."""
 
-    trust: Trust
+    trust: Credentials
     clock: Callable[[], float]
-    manners: dict[tuple[str, str | None], Manner] = field(default_factory=dict)  # of who is said to be where
+    manners: dict[tuple[str, str | None], PeerHistory] = field(default_factory=dict)  # of who is said to be where
     _session: aiohttp.ClientSession | None = None
 
     async def ask(self, address: str, what: str, body: bytes, *, edge: str | None = None) -> bytes:
@@ -92,8 +83,8 @@ class PeerClient:
         """Whether a peer is left alone for now. Others at its address, so far as anybody says, are not."""
         return self._manner(address, edge).rest_until > self.clock()
 
-    def _manner(self, address: str, edge: str | None) -> Manner:
-        return self.manners.setdefault((address, edge), Manner())
+    def _manner(self, address: str, edge: str | None) -> PeerHistory:
+        return self.manners.setdefault((address, edge), PeerHistory())
 
     async def close(self) -> None:
         """Close all connections."""

@@ -11,10 +11,16 @@ from typing import Any, Final, final
 
 from aiohttp import web
 
-from alphaedge.edge.peers.wire import Forgotten, Refused
-from alphaedge.edge.trust.certificates import CertificateError, Identity
-from alphaedge.edge.trust.credentials import Trust
-from alphaedge.errors import AlphaEdgeError
+from alphaedge.edge.trust.certificates import Identity
+from alphaedge.edge.trust.credentials import Credentials
+from alphaedge.errors import (
+    AlphaEdgeError,
+    BadPeerRequest,
+    CertificateError,
+    KeyListForgotten,
+    ModelRefused,
+    PeerForbidden,
+)
 
 LARGEST_REQUEST: Final = 500_000_000  # bytes
 LARGE: Final = 1 << 16  # answers of at least so many bytes can be asked for again
@@ -24,19 +30,11 @@ Handler = Callable[[Identity, bytes], Awaitable[bytes]]
 """The answer to what an edge asks; some errors have a status of their own (``STATUS``)."""
 
 
-class Forbidden(AlphaEdgeError):
-    """A peer asks for what it may not have; says by which rule."""
-
-
-class Unreadable(AlphaEdgeError):
-    """A peer's request can't be read; says why."""
-
-
 STATUS: Final[Mapping[type[AlphaEdgeError], type[web.HTTPException]]] = {
-    Forbidden: web.HTTPForbidden,
-    Refused: web.HTTPConflict,
-    Forgotten: web.HTTPGone,
-    Unreadable: web.HTTPBadRequest,
+    PeerForbidden: web.HTTPForbidden,
+    ModelRefused: web.HTTPConflict,
+    KeyListForgotten: web.HTTPGone,
+    BadPeerRequest: web.HTTPBadRequest,
 }
 
 
@@ -44,7 +42,7 @@ STATUS: Final[Mapping[type[AlphaEdgeError], type[web.HTTPException]]] = {
 class PeerServer:
     """Answers other edges; ``handlers`` by what is asked for."""
 
-    def __init__(self, trust: Trust) -> None:
+    def __init__(self, trust: Credentials) -> None:
         self._trust = trust
         self.handlers: dict[str, Handler] = {}
         self._kept: dict[str, tuple[str, bytes]] = {}  # token -> for whom, answer

@@ -10,22 +10,17 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from alphaedge.edge.trust.certificates import CertificateError, Pair, check
-from alphaedge.errors import AlphaEdgeError
-from alphaedge.monitoring.frames import Vitals
-from alphaedge.monitoring.vitals import plausible
+from alphaedge.edge.trust.certificates import Pair, check
+from alphaedge.errors import AnnouncementError, CertificateError
+from alphaedge.monitoring.vitals import Vitals, is_plausible
 
 SIGNED: Final = ec.ECDSA(hashes.SHA256())
 MOST_BYTES: Final = 100_000  # of a record
 ADDRESS: Final = re.compile(r"(\[[0-9a-fA-F:.]{2,45}\]|([A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}):[0-9]{1,5}")
 
 
-class RecordError(AlphaEdgeError):
-    """A record that is not believed; says whose and why."""
-
-
 @final
-class About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Announcement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What an edge says of itself.
 
     address: where others reach it. schema: what it must have in common with whoever mixes with it. shares: its
@@ -45,7 +40,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 @final
-class Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class SignedAnnouncement(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What an edge says of itself, with its signature and its certificate."""
 
     about: bytes
@@ -53,30 +48,30 @@ class Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     certificate: bytes
 
 
-def sign(about: About, pair: Pair) -> Record:
+def sign(about: Announcement, pair: Pair) -> SignedAnnouncement:
     """A record under the edge's own certificate."""
     body = msgspec.msgpack.encode(about)
     certificate = pair.certificate.public_bytes(serialization.Encoding.DER)
-    return Record(body, pair.key.sign(body, SIGNED), certificate)
+    return SignedAnnouncement(body, pair.key.sign(body, SIGNED), certificate)
 
 
-def verify(record: Record, authority: x509.Certificate, now: dt.datetime) -> About:
+def verify(record: SignedAnnouncement, authority: x509.Certificate, now: dt.datetime) -> Announcement:
     """What the record says, if the edge that it speaks of has signed it."""
     try:
         certificate = x509.load_der_x509_certificate(record.certificate)
         known = check(certificate, authority, now)
         key = certificate.public_key()
         if not isinstance(key, ec.EllipticCurvePublicKey):
-            raise RecordError("a record is signed with a key that is not on an elliptic curve")
+            raise AnnouncementError("a record is signed with a key that is not on an elliptic curve")
         key.verify(record.signature, record.about, SIGNED)
     except (CertificateError, ValueError, UnsupportedAlgorithm) as error:
-        raise RecordError(f"a record's certificate is refused: {error}") from None
+        raise AnnouncementError(f"a record's certificate is refused: {error}") from None
     except InvalidSignature:
-        raise RecordError(f"a record of {known.edge} is not signed by it") from None
+        raise AnnouncementError(f"a record of {known.edge} is not signed by it") from None
     about = read(record)
     if (about.edge, about.region) != (known.edge, known.region):
         claim = f"{about.edge} in {about.region}"
-        raise RecordError(f"{known.edge} in {known.region} claims to be {claim}")
+        raise AnnouncementError(f"{known.edge} in {known.region} claims to be {claim}")
     return about
 
 
@@ -85,7 +80,7 @@ def sign_beat(edge: str, beat: int, pair: Pair) -> bytes:
     return pair.key.sign(_beat(edge, beat), SIGNED)
 
 
-def verify_beat(record: Record, beat: int, signature: bytes) -> bool:
+def verify_beat(record: SignedAnnouncement, beat: int, signature: bytes) -> bool:
     """Whether the edge of a record, which was verified before, has signed a sign of life."""
     key = x509.load_der_x509_certificate(record.certificate).public_key()
     assert isinstance(key, ec.EllipticCurvePublicKey)
@@ -100,17 +95,17 @@ def _beat(edge: str, beat: int) -> bytes:
     return f"{edge} is alive at {beat}".encode()
 
 
-def read(record: Record) -> About:
+def read(record: SignedAnnouncement) -> Announcement:
     """What the record says, whoever has written it."""
     try:
-        about = msgspec.msgpack.decode(record.about, type=About)
+        about = msgspec.msgpack.decode(record.about, type=Announcement)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise RecordError(f"a record can't be read ({error})") from None
+        raise AnnouncementError(f"a record can't be read ({error})") from None
     if len(record.about) > MOST_BYTES or not ADDRESS.fullmatch(about.address):
-        raise RecordError(f"a record of {about.edge[:64]} has no address that can be, or is too long")
+        raise AnnouncementError(f"a record of {about.edge[:64]} has no address that can be, or is too long")
     wrong = [j for j, share in about.shares.items() if not 0 <= share <= 1]
     if wrong or sum(about.shares.values()) > 1 + 1e-6 or about.version < 0 or about.publication < 0:
-        raise RecordError(f"a record of {about.edge[:64]} has numbers that can't be")
-    if not plausible(about.vitals):
-        raise RecordError(f"a record of {about.edge[:64]} tells of links that can't be")
+        raise AnnouncementError(f"a record of {about.edge[:64]} has numbers that can't be")
+    if not is_plausible(about.vitals):
+        raise AnnouncementError(f"a record of {about.edge[:64]} tells of links that can't be")
     return about

@@ -6,16 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import final
 
-from alphaedge.edge.trust.certificates import (
-    CertificateError,
-    Identity,
-    Pair,
-    check,
-    create_authority,
-    issue,
-    load_certificate,
-)
-from alphaedge.errors import InvalidValue
+from alphaedge.edge.trust.certificates import Identity, Pair, check, create_authority, issue, load_certificate
+from alphaedge.errors import CertificateError, InvalidValue
 
 AUTHORITY = "ca"
 

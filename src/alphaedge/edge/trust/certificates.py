@@ -18,17 +18,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from alphaedge.edge.trust.policy import NAME, check_name
-from alphaedge.errors import AlphaEdgeError, InvalidValue, check_number
+from alphaedge.errors import CertificateError, InvalidValue, check_number
+from alphaedge.names import NAME, check_name
 
 EARLY: Final = dt.timedelta(minutes=5)  # a new certificate holds from a little before now: clocks differ
 SMALLEST_RSA: Final = 2048
 SMALLEST_CURVE: Final = 256
 USES: Final = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
-
-
-class CertificateError(AlphaEdgeError):
-    """A certificate or key that must not be used; says which and why."""
 
 
 @final

@@ -11,14 +11,22 @@ from typing import Final, Protocol, final
 import msgspec
 from cryptography import x509
 
-from alphaedge.edge.trust.announcements import About, Record, read, sign, sign_beat, verify, verify_beat
-from alphaedge.edge.trust.certificates import CertificateError, Identity, Pair, check, identity, load_certificate
-from alphaedge.errors import InvalidValue
+from alphaedge.edge.trust.announcements import (
+    Announcement,
+    SignedAnnouncement,
+    read,
+    sign,
+    sign_beat,
+    verify,
+    verify_beat,
+)
+from alphaedge.edge.trust.certificates import Identity, Pair, check, identity, load_certificate
+from alphaedge.errors import CertificateError, InvalidValue
 
 NAME: Final = "x-alphaedge-edge"
 
 
-class Trust(Protocol):
+class Credentials(Protocol):
     """Who is at the other end, and who has said what."""
 
     @property
@@ -38,11 +46,11 @@ class Trust(Protocol):
         """Who is at the other end, by what it shows; ``CertificateError`` if that is not enough."""
         ...
 
-    def sign(self, about: About) -> Record:
+    def sign(self, about: Announcement) -> SignedAnnouncement:
         """A record of this edge."""
         ...
 
-    def verify(self, record: Record) -> About:
+    def verify(self, record: SignedAnnouncement) -> Announcement:
         """What a record says, or ``RecordError``."""
         ...
 
@@ -50,7 +58,7 @@ class Trust(Protocol):
         """The own signature under a sign of life."""
         ...
 
-    def genuine(self, record: Record, beat: int, signature: bytes) -> bool:
+    def genuine(self, record: SignedAnnouncement, beat: int, signature: bytes) -> bool:
         """Whether the edge of a record that was verified before has signed a sign of life."""
         ...
 
@@ -61,7 +69,7 @@ class Trust(Protocol):
 
 @final
 @dataclass
-class Certified:
+class CertificateCredentials:
     """Mutual TLS with certificates of one authority. A renewed certificate is taken up without a restart."""
 
     certificate: Path
@@ -89,29 +97,29 @@ class Certified:
         return {}
 
     def identify(self, certificate: bytes | None, headers: Mapping[str, str]) -> Identity:
-        """See ``Trust``."""
+        """See ``Credentials``."""
         if certificate is None:
             raise CertificateError("the other end shows no certificate")
         return check(x509.load_der_x509_certificate(certificate), self._trusted, self.now())
 
-    def sign(self, about: About) -> Record:
-        """See ``Trust``."""
+    def sign(self, about: Announcement) -> SignedAnnouncement:
+        """See ``Credentials``."""
         return sign(about, self._pair)
 
-    def verify(self, record: Record) -> About:
-        """See ``Trust``."""
+    def verify(self, record: SignedAnnouncement) -> Announcement:
+        """See ``Credentials``."""
         return verify(record, self._trusted, self.now())
 
     def sign_beat(self, beat: int) -> bytes:
-        """See ``Trust``."""
+        """See ``Credentials``."""
         return sign_beat(identity(self._pair.certificate).edge, beat, self._pair)
 
-    def genuine(self, record: Record, beat: int, signature: bytes) -> bool:
-        """See ``Trust``."""
+    def genuine(self, record: SignedAnnouncement, beat: int, signature: bytes) -> bool:
+        """See ``Credentials``."""
         return verify_beat(record, beat, signature)
 
     def refresh(self) -> bool:
-        """See ``Trust``. Connections that are open stay as they are."""
+        """See ``Credentials``. Connections that are open stay as they are."""
         stamp = max(path.stat().st_mtime_ns for path in (self.certificate, self.key))
         if stamp == self._stamp:
             return False
@@ -125,7 +133,7 @@ class Certified:
 
 @final
 @dataclass(frozen=True)
-class Insecure:
+class InsecureCredentials:
     """No certificates: everybody is whom he says he is. Only between edges of one machine."""
 
     edge: str
@@ -140,31 +148,31 @@ class Insecure:
         return {NAME: f"{self.edge} {self.region}"}
 
     def identify(self, certificate: bytes | None, headers: Mapping[str, str]) -> Identity:
-        """See ``Trust``."""
+        """See ``Credentials``."""
         edge, _, region = headers.get(NAME, "").partition(" ")
         if not edge or not region:
             raise CertificateError("the other end does not say who it is")
         always = (dt.datetime.min.replace(tzinfo=dt.UTC), dt.datetime.max.replace(tzinfo=dt.UTC))
         return Identity(edge, region, (), *always)
 
-    def sign(self, about: About) -> Record:
-        """See ``Trust``."""
-        return Record(msgspec.msgpack.encode(about), b"", b"")
+    def sign(self, about: Announcement) -> SignedAnnouncement:
+        """See ``Credentials``."""
+        return SignedAnnouncement(msgspec.msgpack.encode(about), b"", b"")
 
-    def verify(self, record: Record) -> About:
-        """See ``Trust``."""
+    def verify(self, record: SignedAnnouncement) -> Announcement:
+        """See ``Credentials``."""
         return read(record)
 
     def sign_beat(self, beat: int) -> bytes:
-        """See ``Trust``."""
+        """See ``Credentials``."""
         return b""
 
-    def genuine(self, record: Record, beat: int, signature: bytes) -> bool:
-        """See ``Trust``."""
+    def genuine(self, record: SignedAnnouncement, beat: int, signature: bytes) -> bool:
+        """See ``Credentials``."""
         return True
 
     def refresh(self) -> bool:
-        """See ``Trust``."""
+        """See ``Credentials``."""
         return False
 
 

@@ -15,16 +15,9 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from alphaedge.errors import InvalidValue
+from alphaedge.names import NAME
 
-NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 RULE: Final = re.compile(rf"(allow|deny)\s+from=(\*|{NAME})\s+to=(\*|{NAME})")
-
-
-def check_name(field: str, name: str) -> None:
-    """Refuse a name that an edge or a region can't have."""
-    if not re.fullmatch(NAME, name):
-        allowed = "1 to 63 letters, digits, dots, dashes and underscores, beginning with a letter or digit"
-        raise InvalidValue(field, name, allowed)
 
 
 @final

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import final
 
-from alphaedge.edge.log import say, warn
+from alphaedge.edge.log import info, warn
 from alphaedge.edge.trust.policy import Policy
 from alphaedge.errors import InvalidValue
 
@@ -38,5 +38,5 @@ class PolicyFile:
             self._trouble = str(error)
         if self.rules == before:
             return False
-        say("the policy has changed", rules=len(self.rules.rules))
+        info("the policy has changed", rules=len(self.rules.rules))
         return True

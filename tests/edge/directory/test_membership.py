@@ -8,9 +8,18 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from alphaedge.edge.directory.book import Book, Digest, News, count
-from alphaedge.edge.trust.announcements import SIGNED, About, Record, RecordError, sign, sign_beat, verify, verify_beat
+from alphaedge.edge.directory.membership import Delta, Digest, Membership, count
+from alphaedge.edge.trust.announcements import (
+    SIGNED,
+    Announcement,
+    SignedAnnouncement,
+    sign,
+    sign_beat,
+    verify,
+    verify_beat,
+)
 from alphaedge.edge.trust.certificates import Pair, create_authority, issue
+from alphaedge.errors import AnnouncementError
 
 NOW = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
 CA = create_authority("shops", now=NOW, days=1000)
@@ -21,12 +30,12 @@ def pair(edge: str, region: str = "DE", authority: Pair = CA) -> Pair:
     return issue(authority, edge, region, ["localhost"], now=NOW, days=90)
 
 
-def about(edge: str, version: int = 1, **more: object) -> About:
+def about(edge: str, version: int = 1, **more: object) -> Announcement:
     known = {"region": "DE", "address": f"{edge}:1", "schema": "s"} | more
-    return About(edge=edge, version=version, **known)  # type: ignore[arg-type]
+    return Announcement(edge=edge, version=version, **known)  # type: ignore[arg-type]
 
 
-def believed(record: Record) -> About:
+def believed(record: SignedAnnouncement) -> Announcement:
     return verify(record, CA.certificate, NOW)
 
 
@@ -48,35 +57,35 @@ LIES = {
 @pytest.mark.parametrize("lie", list(LIES))
 def test_lies_are_refused(lie: str) -> None:
     make, reason = LIES[lie]
-    with pytest.raises(RecordError, match=reason):
+    with pytest.raises(AnnouncementError, match=reason):
         believed(make())
 
 
 def test_a_record_that_somebody_changed_is_refused() -> None:
     true = sign(about("berlin"), pair("berlin"))
     changed = msgspec.structs.replace(true, about=msgspec.msgpack.encode(about("berlin", version=2)))
-    with pytest.raises(RecordError, match="not signed by it"):
+    with pytest.raises(AnnouncementError, match="not signed by it"):
         believed(changed)
     garbled = msgspec.structs.replace(true, certificate=b"nonsense")
-    with pytest.raises(RecordError, match="certificate"):
+    with pytest.raises(AnnouncementError, match="certificate"):
         believed(garbled)
     own = pair("berlin")
-    nothing = Record(
+    nothing = SignedAnnouncement(
         b"\xc1",
         own.key.sign(b"\xc1", __import__("alphaedge.edge.trust.announcements").edge.records.SIGNED),
         true.certificate,
     )
-    with pytest.raises(RecordError):
+    with pytest.raises(AnnouncementError):
         believed(nothing)
 
 
-def plain(record: Record) -> About:
+def plain(record: SignedAnnouncement) -> Announcement:
     """For tests of the gossip itself: no signature."""
-    return msgspec.msgpack.decode(record.about, type=About)
+    return msgspec.msgpack.decode(record.about, type=Announcement)
 
 
-def unsigned(said: About) -> Record:
-    return Record(msgspec.msgpack.encode(said), b"", b"")
+def unsigned(said: Announcement) -> SignedAnnouncement:
+    return SignedAnnouncement(msgspec.msgpack.encode(said), b"", b"")
 
 
 @dataclass
@@ -86,7 +95,7 @@ class Net:
     count: int
     seeds: tuple[str, ...] = ("e0:1",)
     now: float = 1000.0
-    edges: dict[str, Book] = field(default_factory=dict)
+    edges: dict[str, Membership] = field(default_factory=dict)
     down: set[str] = field(default_factory=set)
     halves: list[set[str]] = field(default_factory=list)
 
@@ -96,7 +105,7 @@ class Net:
             self.start(f"e{i}")
 
     def start(self, edge: str, version: int = 1) -> None:
-        self.edges[edge] = Book(edge, plain, self.seeds)
+        self.edges[edge] = Membership(edge, plain, self.seeds)
         self.edges[edge].speak(unsigned(about(edge, version)), self.now)
         self.down.discard(edge)
 
@@ -114,9 +123,9 @@ class Net:
                 other = address.removesuffix(":1")
                 if self.linked(edge, other):
                     news = self.edges[other].answer(me.digest(), self.now)
-                    news = msgspec.msgpack.decode(msgspec.msgpack.encode(news), type=News)
+                    news = msgspec.msgpack.decode(msgspec.msgpack.encode(news), type=Delta)
                     me.merge(news, self.now)
-                    self.edges[other].merge(News(me.owed(news.digest), me.digest()), self.now)
+                    self.edges[other].merge(Delta(me.owed(news.digest), me.digest()), self.now)
 
     def views(self) -> set[frozenset[str]]:
         return {frozenset(self.edges[e].alive(self.now)) for e in set(self.edges) - self.down}
@@ -188,7 +197,7 @@ def test_the_newest_record_wins_and_old_ones_that_are_replayed_change_nothing() 
     for _ in range(5):
         net.round()
     for edge in net.edges.values():
-        assert edge.merge(News([old], Digest({})), net.now) == []
+        assert edge.merge(Delta([old], Digest({})), net.now) == []
         assert edge.alive(net.now)["e1"].schema == "new"
 
 
@@ -198,8 +207,8 @@ def test_a_liar_can_neither_kill_an_edge_nor_speak_for_it() -> None:
     net.rounds_until({everybody})
     far = int((net.now + 10**6) * 1000)  # a heartbeat from the future would make the true ones look old
     for edge in net.edges.values():
-        edge.merge(News([], Digest({"e1": (10**9, far, b"")})), net.now)
-        edge.merge(News([unsigned(about(edge.me, version=10**6))], Digest({})), net.now)
+        edge.merge(Delta([], Digest({"e1": (10**9, far, b"")})), net.now)
+        edge.merge(Delta([unsigned(about(edge.me, version=10**6))], Digest({})), net.now)
     for _ in range(20):
         net.round()
     assert net.views() == {everybody}
@@ -209,9 +218,9 @@ def test_a_liar_can_neither_kill_an_edge_nor_speak_for_it() -> None:
 def test_a_forged_heartbeat_is_refused_and_changes_nothing() -> None:
     """One that is a little ahead would make the true ones look old, and its edge dead."""
     kiel = pair("kiel")
-    me = Book("berlin", believed, [], genuine=verify_beat)
+    me = Membership("berlin", believed, [], genuine=verify_beat)
     me.speak(sign(about("berlin"), pair("berlin")), 1.0)
-    me.merge(News([sign(about("kiel"), kiel)], Digest({})), 1.0)
+    me.merge(Delta([sign(about("kiel"), kiel)], Digest({})), 1.0)
     ahead = 30_000
     for signature in (
         b"",
@@ -219,11 +228,11 @@ def test_a_forged_heartbeat_is_refused_and_changes_nothing() -> None:
         sign_beat("kiel", ahead, pair("essen")),
         sign_beat("kiel", ahead + 1, kiel),
     ):
-        me.merge(News([], Digest({"kiel": (1, ahead, signature)})), 2.0)
+        me.merge(Delta([], Digest({"kiel": (1, ahead, signature)})), 2.0)
     assert me.refused == {"a heartbeat of kiel is not signed by it": 4}
     for second in range(1, 20):
         beat = 1000 * second
-        me.merge(News([], Digest({"kiel": (1, beat, sign_beat("kiel", beat, kiel))})), float(second))
+        me.merge(Delta([], Digest({"kiel": (1, beat, sign_beat("kiel", beat, kiel))})), float(second))
         assert "kiel" in me.alive(float(second))
     assert me.digest().heard["kiel"][1] == 19_000
 
@@ -233,7 +242,7 @@ def test_a_forged_heartbeat_is_refused_and_changes_nothing() -> None:
 )
 def test_an_address_that_is_none_is_refused(address: str) -> None:
     one = pair("kiel")
-    with pytest.raises(RecordError, match="no address that can be"):
+    with pytest.raises(AnnouncementError, match="no address that can be"):
         believed(sign(structs.replace(about("kiel"), address=address), one))
 
 
@@ -248,15 +257,15 @@ def test_what_cannot_be_read_is_refused_whatever_it_is() -> None:
     one = pair("kiel")
     good = sign(about("kiel"), one)
     for body in (b"", b"\xa4edge\xa2\xff\xff", b"\x81\xa4edge\xa2\xff\xff", b"\xc1", bytes(300)):
-        with pytest.raises(RecordError):
-            believed(Record(body, one.key.sign(body, SIGNED), good.certificate))
+        with pytest.raises(AnnouncementError):
+            believed(SignedAnnouncement(body, one.key.sign(body, SIGNED), good.certificate))
     for place in range(
         0, len(good.certificate), 7
     ):  # one byte of the certificate: another curve, another algorithm ...
         changed = bytearray(good.certificate)
         changed[place] ^= 0xFF
-        with pytest.raises(RecordError):
-            believed(Record(good.about, good.signature, bytes(changed)))
+        with pytest.raises(AnnouncementError):
+            believed(SignedAnnouncement(good.about, good.signature, bytes(changed)))
 
 
 def test_reasons_are_few_and_short() -> None:
@@ -269,11 +278,11 @@ def test_reasons_are_few_and_short() -> None:
 
 
 def test_refused_records_are_counted_by_their_reason() -> None:
-    me = Book("berlin", believed, [])
+    me = Membership("berlin", believed, [])
     me.speak(sign(about("berlin"), pair("berlin")), 1.0)
     false = sign(about("bonn"), pair("essen"))
     for _ in range(3):
-        me.merge(News([false, sign(about("kiel"), pair("kiel"))], Digest({})), 2.0)
+        me.merge(Delta([false, sign(about("kiel"), pair("kiel"))], Digest({})), 2.0)
     assert me.refused == {"essen in DE claims to be bonn in DE": 3}
     assert set(me.alive(2.0)) == {"berlin", "kiel"}
 

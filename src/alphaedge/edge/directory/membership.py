@@ -15,7 +15,8 @@ from typing import Final, final
 
 import msgspec
 
-from alphaedge.edge.trust.announcements import About, Record, RecordError
+from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
+from alphaedge.errors import AnnouncementError
 
 AHEAD: Final = 60_000  # milliseconds that another's clock may be ahead; what is beyond was made up
 MOST_REASONS, LONGEST_REASON = 100, 200  # that are counted apart, and their characters
@@ -38,18 +39,18 @@ class Digest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 
 @final
-class News(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Delta(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """An answer to a digest: records that the other side lacks, and what this side has."""
 
-    records: list[Record]
+    records: list[SignedAnnouncement]
     digest: Digest
 
 
 @final
 @dataclass
 class _Entry:
-    record: Record
-    about: About
+    record: SignedAnnouncement
+    about: Announcement
     heartbeat: int = 0  # the origin's time, milliseconds
     signature: bytes = b""  # under the heartbeat
     heard: float = 0.0  # the own time at which the heartbeat last moved
@@ -57,25 +58,25 @@ class _Entry:
 
 @final
 @dataclass
-class Book:
+class Membership:
     """One edge's book of the others.
 
-    verify: what a record says, or a ``RecordError``. seeds: addresses to begin with. down_after: seconds without a
+    verify: what a record says, or a ``AnnouncementError``. seeds: addresses to begin with. down_after: seconds without a
     sign of life after which an edge counts as down. forget_after: seconds after which one that is down is forgotten.
     sign: the own signature under a heartbeat. genuine: whether the edge of a record has signed a heartbeat.
     """
 
     me: str
-    verify: Callable[[Record], About]
+    verify: Callable[[SignedAnnouncement], Announcement]
     seeds: Sequence[str]
     down_after: float = 5.0
     forget_after: float = 7 * 24 * 3600.0
     sign: Callable[[int], bytes] = lambda _: b""
-    genuine: Callable[[Record, int, bytes], bool] = lambda *_: True
+    genuine: Callable[[SignedAnnouncement, int, bytes], bool] = lambda *_: True
     refused: dict[str, int] = field(default_factory=dict)
     _book: dict[str, _Entry] = field(default_factory=dict)
 
-    def speak(self, record: Record, now: float) -> None:
+    def speak(self, record: SignedAnnouncement, now: float) -> None:
         """Set the own record, and give a sign of life."""
         about = self.verify(record)
         old = self._book.get(self.me)
@@ -93,18 +94,18 @@ class Book:
         """What this edge has."""
         return Digest({edge: (e.about.version, e.heartbeat, e.signature) for edge, e in self._book.items()})
 
-    def answer(self, digest: Digest, now: float) -> News:
+    def answer(self, digest: Digest, now: float) -> Delta:
         """What the sender of a digest lacks; its heartbeats are taken note of."""
         self._hear(digest, now)
-        return News(self.owed(digest), self.digest())
+        return Delta(self.owed(digest), self.digest())
 
-    def merge(self, news: News, now: float) -> list[About]:
+    def merge(self, news: Delta, now: float) -> list[Announcement]:
         """Take in an answer; the records that were new."""
         fresh = []
         for record in news.records:
             try:
                 about = self.verify(record)
-            except RecordError as error:
+            except AnnouncementError as error:
                 count(self.refused, str(error))
                 continue
             old = self._book.get(about.edge)
@@ -118,7 +119,7 @@ class Book:
         self._hear(news.digest, now)
         return fresh
 
-    def owed(self, digest: Digest) -> list[Record]:
+    def owed(self, digest: Digest) -> list[SignedAnnouncement]:
         """What whoever has no more than this digest lacks."""
         return [
             entry.record
@@ -137,7 +138,7 @@ class Book:
             else:
                 count(self.refused, f"a heartbeat of {edge} is not signed by it")
 
-    def alive(self, now: float) -> dict[str, About]:
+    def alive(self, now: float) -> dict[str, Announcement]:
         """The edges that are there, this one included."""
         return {
             edge: e.about

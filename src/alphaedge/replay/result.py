@@ -83,7 +83,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @final
-class EdgeOutcome(Figures, frozen=True, kw_only=True):
+class EdgeResult(Figures, frozen=True, kw_only=True):
     """What came of one edge. series: its scores over time. errors: what went wrong, and how often.
 
     gave_up: why the rest was not sent, if the edge did not answer for too long.
@@ -97,7 +97,7 @@ class EdgeOutcome(Figures, frozen=True, kw_only=True):
 
 
 @final
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a replay. speed: None is as fast as answers came. stopped: before its end, by somebody.
 
     late: how much later than it was to happen the generator itself did something, sampled all the time.
@@ -114,7 +114,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     stopped: bool
     late: Latency
     total: Figures
-    edges: tuple[EdgeOutcome, ...]
+    edges: tuple[EdgeResult, ...]
     notes: tuple[str, ...] = ()
 
     @property

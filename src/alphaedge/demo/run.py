@@ -16,7 +16,7 @@ from alphaedge.inference.client import EdgeClient
 from alphaedge.monitoring.frames import Frame
 from alphaedge.replay.pace import Options
 from alphaedge.replay.plan import speed_for
-from alphaedge.replay.result import ReplayResult
+from alphaedge.replay.outcome import ReplayResult
 from alphaedge.replay.run import Progress, Replay
 
 MODEL: Final = "shop"  # its name in the edges' URLs
@@ -121,7 +121,7 @@ class Demonstration:
             for task in beside:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
-        return Played(began, replay.result(), list(shot.played), list(shot.watcher.frames))
+        return Played(began, replay.outcome(), list(shot.played), list(shot.watcher.frames))
 
     async def _play(self, start: float) -> None:
         """Do what the story says, each scene at its moment."""

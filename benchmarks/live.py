@@ -17,7 +17,7 @@ import tomli_w
 
 from alphaedge.edge.config import load
 from alphaedge.edge.model import schema, seeded
-from alphaedge.edge.store.learned_mark import learned_so_far
+from alphaedge.edge.store.learned_mark import read_learned_mark
 from alphaedge.edge.store.parameters import ParameterReader
 from alphaedge.edge.trust.authority import Folder
 
@@ -114,7 +114,7 @@ class Edge:
     @property
     def batches(self) -> int:
         """Batches learned, up to the last aggregation."""
-        return learned_so_far(self.folder / "data") // self.batch
+        return read_learned_mark(self.folder / "data").newest // self.batch
 
     def teach(self, periods: int, seed: int) -> None:
         """Whole periods of outcomes, learned to the end."""

@@ -22,9 +22,14 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path, error: type[BaseException]) -> None:
     path = tmp_path / "status.json"
     path.write_bytes(b"old")
-    with pytest.raises(error), replacing(path) as file:
-        file.write(b"half")
-        raise error
+
+    def fail() -> None:
+        with replacing(path) as file:
+            file.write(b"half")
+            raise error
+
+    with pytest.raises(error):
+        fail()
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["status.json"]
 

@@ -7,7 +7,10 @@ from typing import final
 @final
 @dataclass
 class Backoff:
-    """When to try again. All times are in seconds and come from the caller, from any clock that does not go back.
+    """When to try again, in seconds of any clock that does not go back; the time is always an argument.
+
+    first: the wait after the first failure. longest: the longest wait. factor: how many times longer each wait is than
+    the one before it. failures: since the last success. retry_at: the time of the next attempt, 0 after a success.
 
     >>> backoff = Backoff(first=1.0, longest=5.0)
     >>> [backoff.failed(now=0.0) for _ in range(4)]
@@ -17,13 +20,6 @@ class Backoff:
     >>> backoff.succeeded()
     >>> backoff.ready(now=0.0), backoff.failed(now=0.0)
     (True, 1.0)
-
-    Attributes:
-        first: The wait after the first failure.
-        longest: The longest wait.
-        factor: How many times longer each wait is than the one before it.
-        failures: Failures since the last success.
-        retry_at: The time of the next attempt, 0 after a success.
     """
 
     first: float

@@ -13,10 +13,8 @@ def replacing(path: Path, *, durable: bool = False, mode: int = 0o666) -> Iterat
 
     If the block raises, ``path`` stays as it was. One writer at a time: the unfinished file is ``NAME.part``.
 
-    Args:
-        path: Where the file will be.
-        durable: Whether the file and its name are on disk when the block has ended.
-        mode: Permissions of the new file, less the process's umask. They hold from the first byte.
+    durable: whether the file and its name are on disk when the block has ended. mode: permissions of the new file, less
+    the umask; they hold from the first byte on.
     """
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)  # left behind by a process that was killed

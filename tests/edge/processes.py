@@ -19,7 +19,7 @@ import tomli_w
 from alphaedge.edge.config import load
 from alphaedge.edge.learning.learner import Learner
 from alphaedge.edge.learning.loop import LearningLoop
-from alphaedge.edge.store.learned_mark import learned_so_far
+from alphaedge.edge.store.learned_mark import read_learned_mark
 from alphaedge.edge.trust.authority import Folder
 
 BATCH, EVERY = 10, 4
@@ -196,7 +196,9 @@ def restored(edge: Edge) -> Learner:
 
 def teach(edge: Edge, periods: int, seed: int) -> None:
     """Whole periods of outcomes, learned to the end."""
-    before = learned_so_far(edge.folder / "data")
+    before = read_learned_mark(edge.folder / "data").newest
     count = periods * BATCH * EVERY
     assert tell(edge, send(edge, events(count, seed)))["accepted"] == count
-    wait_for(lambda: learned_so_far(edge.folder / "data") == before + count, f"{edge.folder.name} to have learned")
+    wait_for(
+        lambda: read_learned_mark(edge.folder / "data").newest == before + count, f"{edge.folder.name} to have learned"
+    )

@@ -13,7 +13,7 @@ import torch
 from alphaedge.edge.config import load
 from alphaedge.edge.learning.loop import LearningLoop
 from alphaedge.edge.store.journal import Journal
-from alphaedge.edge.store.learned_mark import learned_so_far
+from alphaedge.edge.store.learned_mark import read_learned_mark
 
 from .processes import BATCH, EVERY, Edge, events, fleet_of, restored, send, teach, tell, wait_for
 
@@ -26,7 +26,7 @@ def test_an_edge_learns_from_feedback_what_to_predict(edge: Edge) -> None:
     random.Random(1).shuffle(told)
     assert tell(edge, told)["accepted"] == len(told)
     last = 50 // EVERY * EVERY * BATCH
-    wait_for(lambda: learned_so_far(edge.folder / "data") == last, "the learner to have learned")
+    wait_for(lambda: read_learned_mark(edge.folder / "data").newest == last, "the learner to have learned")
     even, odd = edge.predict(["new", "new"], [2, 3], [[0.0, 0.0]] * 2)[0]
     assert even > odd + 0.3
     assert edge.stop() == 0
@@ -94,7 +94,9 @@ def kills(edge: Edge, count: int, seed: int) -> None:
     assert tell(edge, waiting)["accepted"] == len(waiting)
     acknowledged |= dict(waiting)
     periods = len(acknowledged) // (BATCH * EVERY)
-    wait_for(lambda: learned_so_far(edge.folder / "data") >= periods * BATCH * EVERY, "the learner to catch up")
+    wait_for(
+        lambda: read_learned_mark(edge.folder / "data").newest >= periods * BATCH * EVERY, "the learner to catch up"
+    )
     assert edge.stop() == 0
     journal = Journal(edge.folder / "data" / "journal.db")
     lessons = dict(journal._db.execute("select prediction, label from feedback"))

@@ -17,6 +17,7 @@ from typing import Final, final
 import torch
 import uvicorn
 
+from alphaedge.backoff import Backoff
 from alphaedge.edge import log
 from alphaedge.edge.config import load
 from alphaedge.edge.cores import divided, stay
@@ -26,7 +27,7 @@ from alphaedge.edge.serving.service import Service
 from alphaedge.edge.store.clock import steady
 from alphaedge.edge.store.journal import Journal
 
-FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds before a learner that has died is started again
+FIRST_RESTART_SECONDS, MAX_RESTART_SECONDS = 0.5, 30.0  # waits before a learner that has exited is started again
 GRACE: Final = 20.0  # seconds that a learner has to end by itself
 
 
@@ -127,7 +128,7 @@ async def _serve(server: uvicorn.Server, command: LearnerCommand) -> None:
 
 async def supervise_learner(command: LearnerCommand) -> None:
     """Run the learner, and run it again whenever it dies: its checkpoint and the journal give its state again."""
-    wait = FIRST_WAIT
+    restarts = Backoff(FIRST_RESTART_SECONDS, MAX_RESTART_SECONDS)
     while True:
         began = time.monotonic()
         process = await asyncio.create_subprocess_exec(*command.words())
@@ -141,6 +142,9 @@ async def supervise_learner(command: LearnerCommand) -> None:
             except TimeoutError:
                 process.kill()
             raise
-        wait = FIRST_WAIT if time.monotonic() - began > LONGEST_WAIT else min(2 * wait, LONGEST_WAIT)
+        now = time.monotonic()
+        if now - began > MAX_RESTART_SECONDS:
+            restarts.succeeded()
+        wait = restarts.failed(now)
         log.warn("the learner has ended and will start again", code=code, seconds=wait)
         await asyncio.sleep(wait)

@@ -1,7 +1,6 @@
 """A cell: one method on one data set in one variation, over all runs. What it found is kept in a file."""
 
 import hashlib
-import os
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -11,6 +10,7 @@ import msgspec
 import polars as pl
 
 from alphaedge.core.methods import METHODS
+from alphaedge.files import replace_file
 from alphaedge.settings import MethodSettings
 from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.conditions import Conditions
@@ -154,6 +154,4 @@ class CellStore:
     def put(self, cell: Cell, found: CellResult) -> None:
         """Keep what a cell found; a file is whole or not there."""
         path = self.folder / f"{cell.key()}.json"
-        partial = path.with_suffix(".part")
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1))
-        os.replace(partial, path)
+        replace_file(path, msgspec.json.format(msgspec.json.encode(found), indent=1))

@@ -6,13 +6,13 @@ was. So a step is about the same share of its age everywhere, and the first fram
 
 import contextlib
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, final
 
 import msgspec
 
+from alphaedge.files import replace_file
 from alphaedge.monitoring.frames import Frame, merge, step
 from alphaedge.monitoring.vitals import EdgeView
 
@@ -110,9 +110,7 @@ class History:
             with file.open("ab") as out:
                 out.write(self._kept[-1].line)
         else:
-            part = file.with_name(file.name + ".part")
-            part.write_bytes(b"".join(kept.line for kept in self._kept))
-            os.replace(part, file)
+            replace_file(file, b"".join(kept.line for kept in self._kept))
         self._stored = True
 
 

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar, final
 
+from alphaedge.backoff import Backoff
 from alphaedge.errors import EdgeError
 
 T = TypeVar("T")
@@ -23,7 +24,7 @@ class CircuitBreaker:
         self.down_since: float | None = None
         self.retries = 0
         self._clock = clock
-        self._wait, self._again_at = FIRST_WAIT, 0.0
+        self._backoff = Backoff(FIRST_WAIT, LONGEST_WAIT)
         self._trying: object | None = None  # the call whose turn it is
         self._last: EdgeError | None = None
         self._changed = asyncio.Event()
@@ -57,13 +58,13 @@ class CircuitBreaker:
         """Wait until the edge answers, or it is this caller's turn to try; False if it is too late for that."""
         while self.down_since is not None:
             now = self._clock()
-            if self._trying is None and now >= self._again_at:
+            if self._trying is None and self._backoff.ready(now):
                 self._trying = me
                 return True
             if now >= until:
                 return False
             # Whoever tries at the moment says how it went; else it is a matter of time.
-            wake = min(until, self._again_at) if self._trying is None else until
+            wake = min(until, self._backoff.retry_at) if self._trying is None else until
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wake - now):
                     await self._changed.wait()
@@ -72,15 +73,16 @@ class CircuitBreaker:
     def _silent(self, me: object, error: EdgeError) -> None:
         now = self._clock()
         if self.down_since is None:
-            self.down_since, self._wait = now, FIRST_WAIT
+            self.down_since = now
+            self._backoff.failed(now)
         elif self._trying is me:  # those that were under way when it went down don't make the wait longer
-            self._wait = min(2 * self._wait, LONGEST_WAIT)
-        self._again_at = now + self._wait
+            self._backoff.failed(now)
         self._last = error
 
     def _answered(self) -> None:
         if self.down_since is not None:
             self.down_since = None
+            self._backoff.succeeded()
             self._tell()
 
     def _tell(self) -> None:

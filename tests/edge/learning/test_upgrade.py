@@ -8,7 +8,7 @@ import pytest
 import tomli_w
 
 from alphaedge.edge.store.journal import Journal
-from alphaedge.edge.store.learned_mark import learned_so_far
+from alphaedge.edge.store.learned_mark import read_learned_mark
 from alphaedge.edge.store.status import LearnerStatus, PeerStatus, read
 
 from .processes import BATCH, CONFIG, EVERY, Edge, events, fleet_of, send, teach, tell, wait_for
@@ -84,7 +84,7 @@ def test_outcomes_of_predictions_with_other_fields_are_kept_and_not_learned(tmp_
         restart_with(edge, CONFIG["model"])
         told = send(edge, events((EVERY - 1) * BATCH, seed=2))
         assert tell(edge, told)["accepted"] == len(told)
-        wait_for(lambda: learned_so_far(edge.folder / "data") == EVERY * BATCH, "all of it to be learned")
+        wait_for(lambda: read_learned_mark(edge.folder / "data").newest == EVERY * BATCH, "all of it to be learned")
         assert edge.stop() == 0
         assert Journal(edge.folder / "data" / "journal.db", readonly=True).newest() == EVERY * BATCH
     finally:

@@ -21,7 +21,7 @@ from alphaedge.edge.config import load
 from alphaedge.edge.learning.loop import LearningLoop
 from alphaedge.edge.serving.service import Service
 from alphaedge.edge.store.clock import steady
-from alphaedge.edge.store.learned_mark import learned_so_far
+from alphaedge.edge.store.learned_mark import read_learned_mark
 from alphaedge.edge.store.lock import Lock
 
 from .hostile import Lines, small_disk, status
@@ -84,7 +84,7 @@ def test_a_full_disk_is_said_and_nothing_acknowledged_is_lost(edge: Edge) -> Non
         assert again["accepted"] + again["known"] == len(waiting)
         more = send(edge, events(BATCH * EVERY, seed=2))
         assert tell(edge, more)["accepted"] == len(more)
-        wait_for(lambda: learned_so_far(data) == 3 * BATCH * EVERY, "all of it to be learned")
+        wait_for(lambda: read_learned_mark(data).newest == 3 * BATCH * EVERY, "all of it to be learned")
         assert edge.stop() == 0
         assert dict(told + waiting + more).items() <= journalled(edge).items()
         edge.end()

@@ -6,7 +6,6 @@ last checkpoint and the journal.
 """
 
 import math
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +29,7 @@ from alphaedge.edge.log import info, warn
 from alphaedge.edge.model import schema, seeded
 from alphaedge.edge.peers.pulls import Pulls
 from alphaedge.edge.store.journal import Journal
+from alphaedge.edge.store.learned_mark import LearnedMark, write_learned_mark
 from alphaedge.edge.store.parameters import ParameterWriter
 from alphaedge.edge.store.status import LearnerStatus, PeerStatus, read, read_serving, vitals, write
 from alphaedge.metrics import SCORES
@@ -67,7 +67,7 @@ class LearningLoop:
         self._features = Features(config.model.fields, b"")  # in the journal ids are keys already
         self._journal = Journal(data / "journal.db", layout=self._features.layout, readonly=True)
         self._checkpoints = Checkpoints(data / "checkpoints")
-        self._mark, self._status_file = data / "learned", data / "status.json"
+        self._status_file = data / "status.json"
         self._clock = clock
         self._score = SCORES["AUC" if config.model.task == "classify" else "1-SMAPE"]
         self.schema = schema(config, model)
@@ -221,9 +221,7 @@ class LearningLoop:
         self._checkpoints.save(learner, self.schema, self.progress)
         self.status.own_share = shares.get(self.config.edge, 1.0)
         self._hand_over()
-        fresh = self._mark.with_suffix(".part")
-        fresh.write_text(f"{self.progress.lesson} {self._saved}")
-        os.replace(fresh, self._mark)
+        write_learned_mark(self._status_file.parent, LearnedMark(self.progress.lesson, self._saved))
         self._saved = self.progress.lesson
         self._adoptions.forget(learner.aggregations)
         return shares

@@ -20,7 +20,7 @@ from alphaedge.edge.serving.group_commit import GroupCommit
 from alphaedge.edge.serving.metrics import Metrics
 from alphaedge.edge.serving.predictor import Predictor
 from alphaedge.edge.store.journal import Journal
-from alphaedge.edge.store.learned_mark import forgettable
+from alphaedge.edge.store.learned_mark import read_learned_mark
 from alphaedge.edge.store.lock import Lock
 from alphaedge.edge.store.parameters import ParameterReader
 from alphaedge.errors import InvalidValue, JournalError, ParametersError
@@ -105,7 +105,7 @@ class Service:
         before, negative = now - feedback.window, feedback.silence == "negative"
         ended = await self._written(self._scribe.tidy(lambda j: j.expire(before, negative=negative, now=now)))
         self._pending -= ended
-        gone = await self._written(self._scribe.tidy(lambda j: j.forget(forgettable(self.data), before)))
+        gone = await self._written(self._scribe.tidy(lambda j: j.forget(read_learned_mark(self.data).previous, before)))
         return bool(ended or gone)
 
     def close(self) -> None:

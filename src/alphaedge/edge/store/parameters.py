@@ -12,11 +12,10 @@ restart: the learner writes it anew from its checkpoint and the journal.
 """
 
 import mmap
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar, final
+from typing import BinaryIO, Final, TypeVar, final
 
 import msgspec
 import numpy as np
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from alphaedge.errors import ParametersError
+from alphaedge.files import replacing
 
 R = TypeVar("R")
 HEADER: Final = 4096
@@ -57,21 +57,9 @@ class ParameterVersion:
 class _File:
     """A mapped file with two copies of some tensors, and the list of pairs."""
 
-    def __init__(self, path: Path, layout: _Layout | None) -> None:
+    def __init__(self, path: Path, file: BinaryIO) -> None:
         self.path = path
-        if layout is not None:
-            text = msgspec.json.encode(layout)
-            size = HEADER + _aligned(len(text)) + 2 * _size(layout) + 24 * layout.pairs
-            fresh = path.with_suffix(".part")
-            with fresh.open("wb") as file:
-                file.truncate(size)
-                file.seek(8 * COUNTERS)
-                file.write(len(text).to_bytes(8, "little"))
-                file.seek(HEADER)
-                file.write(text)
-            os.replace(fresh, path)
-        with path.open("r+b") as file:
-            self.map = mmap.mmap(file.fileno(), 0)
+        self.map = mmap.mmap(file.fileno(), 0)
         self.counters: NDArray[np.int64] = np.frombuffer(self.map, dtype=np.int64, count=COUNTERS)
         length = int.from_bytes(self.map[8 * COUNTERS : 8 * COUNTERS + 8], "little")
         self.layout = msgspec.json.decode(self.map[HEADER : HEADER + length], type=_Layout)
@@ -80,6 +68,24 @@ class _File:
         self.copies = [_views(self.map, start + c * each, self.layout) for c in range(2)]
         pairs = np.frombuffer(self.map, dtype=np.int64, count=3 * self.layout.pairs, offset=start + 2 * each)
         self.pairs: NDArray[np.int64] = pairs.reshape(-1, 3)  # table, key, row
+
+    @classmethod
+    def create(cls, path: Path, file: BinaryIO, layout: _Layout) -> "_File":
+        """Lay out an empty file that will be at ``path``; everything but the layout is 0."""
+        text = msgspec.json.encode(layout)
+        file.truncate(HEADER + _aligned(len(text)) + 2 * _size(layout) + 24 * layout.pairs)
+        file.seek(8 * COUNTERS)
+        file.write(len(text).to_bytes(8, "little"))
+        file.seek(HEADER)
+        file.write(text)
+        file.flush()
+        return cls(path, file)
+
+    @classmethod
+    def open(cls, path: Path) -> "_File":
+        """Open a file that is there."""
+        with path.open("r+b") as file:
+            return cls(path, file)
 
 
 def _aligned(size: int) -> int:
@@ -113,7 +119,7 @@ def _whole(paths: Sequence[Path]) -> list[_File]:
     found = []
     for path in paths:
         try:
-            found.append(_File(path, None))
+            found.append(_File.open(path))
         except (ValueError, msgspec.MsgspecError):
             path.unlink(missing_ok=True)
     return found
@@ -196,18 +202,17 @@ class ParameterWriter:
             pairs=2 * len(pairs) + 4096,
         )
         path = self.folder / f"parameters-{self._generation:012}.bin"
-        made = _File(path.with_suffix(".new"), layout)
-        for copy in made.copies:
-            for name, tensor in whole.items():
-                copy[name].copy_(tensor)
-            copy["pairs"][0] = len(pairs)
-        if pairs:
-            made.pairs[: len(pairs)] = pairs
         before = [*self._old, *([self._file] if self._file else [])]
         number = 1 + max((int(f.counters[DONE]) for f in before), default=0)
-        made.counters[BEGUN] = made.counters[DONE] = number
-        os.replace(made.path, path)
-        made.path = path
+        with replacing(path) as file:
+            made = _File.create(path, file, layout)
+            for copy in made.copies:
+                for name, tensor in whole.items():
+                    copy[name].copy_(tensor)
+                copy["pairs"][0] = len(pairs)
+            if pairs:
+                made.pairs[: len(pairs)] = pairs
+            made.counters[BEGUN] = made.counters[DONE] = number
         for old in before:
             old.counters[NEXT] = 1
             old.path.unlink(missing_ok=True)  # who reads it keeps it until it comes over
@@ -232,7 +237,7 @@ class ParameterReader:
             if not found:
                 raise ParametersError(f"{self.folder}: the learner has not written any parameters yet")
             try:
-                file = _File(found[-1], None)
+                file = _File.open(found[-1])
             except FileNotFoundError:
                 continue
             except (ValueError, msgspec.MsgspecError):

@@ -1,12 +1,12 @@
 """How a learner is doing, for whoever asks the server beside it: a small file that is written anew now and then."""
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar, final
 
 import msgspec
 
+from alphaedge.files import replace_file
 from alphaedge.monitoring.vitals import MAX_LINKS, EdgeView, Link, Vitals
 
 S = TypeVar("S")
@@ -73,9 +73,7 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 def write(status: LearnerStatus | ServerStatus, path: Path) -> None:
     """Replace the file; nobody ever sees half of it."""
-    fresh = path.with_suffix(".part")
-    fresh.write_bytes(msgspec.json.encode(status))
-    os.replace(fresh, path)
+    replace_file(path, msgspec.json.encode(status))
 
 
 def read(path: Path) -> LearnerStatus | None:

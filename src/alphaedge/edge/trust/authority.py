@@ -1,13 +1,13 @@
 """The folder in which whoever runs a fleet keeps its authority and the certificates of its edges."""
 
 import datetime as dt
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import final
 
 from alphaedge.edge.trust.certificates import Identity, Pair, check, create_authority, issue, load_certificate
 from alphaedge.errors import CertificateError, InvalidValue
+from alphaedge.files import replacing
 
 AUTHORITY = "ca"
 
@@ -81,13 +81,9 @@ class Folder:
     def _write(self, name: str, pair: Pair) -> None:
         """Both files whole or not at all; never a moment in which others can read the key."""
         self.path.mkdir(parents=True, exist_ok=True)
-        parts = {self._key(name): (pair.key_pem(), 0o600), self._certificate(name): (pair.certificate_pem(), 0o644)}
-        for path, (content, mode) in parts.items():
-            fresh = path.with_name(path.name + ".new")
-            fresh.unlink(missing_ok=True)
-            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-        for path in parts:
-            os.replace(path.with_name(path.name + ".new"), path)
+        with (
+            replacing(self._certificate(name), durable=True, mode=0o644) as certificate,
+            replacing(self._key(name), durable=True, mode=0o600) as key,
+        ):
+            certificate.write(pair.certificate_pem())
+            key.write(pair.key_pem())

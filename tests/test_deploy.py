@@ -28,7 +28,7 @@ from alphaedge.edge.store.status import LearnerStatus, PeerStatus, write
 from .edge import processes
 from .edge.nats_server import free_port
 from .edge.processes import Edge, events, fleet_of, send, teach, tell, wait_for
-from .edge.test_metrics import heard, metrics
+from .edge.serving.test_metrics import heard, metrics
 
 ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "deploy"

@@ -12,7 +12,7 @@ from alphaedge.edge.learning.exchange import PulledModel
 from alphaedge.edge.learning.loop import LearningLoop
 from alphaedge.edge.store.status import read
 
-from .processes import BATCH, EVERY, Edge, events, fleet_of, send, teach, tell, wait_for
+from ..processes import BATCH, EVERY, Edge, events, fleet_of, send, teach, tell, wait_for
 
 
 def pull(keys: list[int], rows: list[list[float]]) -> PulledModel:

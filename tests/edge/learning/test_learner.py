@@ -35,7 +35,7 @@ from alphaedge.errors import CheckpointError
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp
 
-from ..simulation.fleets import exact, measured, predictions, seen, shop_data
+from ...simulation.fleets import exact, measured, predictions, seen, shop_data
 
 SIZE, EVERY = 5, 8
 

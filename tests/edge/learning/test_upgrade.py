@@ -11,7 +11,7 @@ from alphaedge.edge.store.journal import Journal
 from alphaedge.edge.store.learned_mark import read_learned_mark
 from alphaedge.edge.store.status import LearnerStatus, PeerStatus, read
 
-from .processes import BATCH, CONFIG, EVERY, Edge, events, fleet_of, send, teach, tell, wait_for
+from ..processes import BATCH, CONFIG, EVERY, Edge, events, fleet_of, send, teach, tell, wait_for
 
 
 def status(edge: Edge) -> LearnerStatus:

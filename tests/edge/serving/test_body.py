@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from .processes import Edge
+from ..processes import Edge
 
 INFER, FEEDBACK = "/v2/models/shop/infer", "/v2/models/shop/feedback"
 MOST = 1_000_000  # bytes that a request may have here

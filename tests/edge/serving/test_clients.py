@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tritonclient.http as triton
 
-from .processes import Edge
+from ..processes import Edge
 
 KSERVE = "kserve==0.21.0"
 ROWS = 500  # enough for answers that are worth compressing

@@ -20,7 +20,7 @@ from alphaedge.monitoring.frames import Fleet, latest
 from alphaedge.monitoring.health import edge_health, fleet_health, is_healthy
 from alphaedge.monitoring.vitals import EdgeView, Link, Vitals, with_absent
 
-from .processes import Edge, fleet_of, teach, wait_for
+from ..processes import Edge, fleet_of, teach, wait_for
 
 
 def fleet(edge: Edge, **headers: str) -> Fleet:

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from alphaedge.edge import log
 from alphaedge.edge.store.status import read
 
-from .processes import BATCH, EVERY, Edge, events, fleet_of, send, teach, tell, wait_for
+from ..processes import BATCH, EVERY, Edge, events, fleet_of, send, teach, tell, wait_for
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 

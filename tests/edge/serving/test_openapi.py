@@ -15,9 +15,9 @@ import pytest
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.serving.openapi import describe
 
-from .processes import CONFIG, Edge
+from ..processes import CONFIG, Edge
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 INFER, FEEDBACK = "/v2/models/shop/infer", "/v2/models/shop/feedback"
 TOKEN = {"Authorization": "Bearer s3cret"}
 

@@ -24,8 +24,8 @@ from alphaedge.edge.serving.traced import TracedPrediction
 from alphaedge.edge.store.parameters import ParameterReader, ParameterWriter
 from alphaedge.models.deepfm import deepfm
 
-from ..core.zoo import ZOO, Case, Recurrent, numbers, run_of
-from .test_learner import shop_fleet
+from ...core.zoo import ZOO, Case, Recurrent, numbers, run_of
+from ..learning.test_learner import shop_fleet
 
 
 @pytest.mark.parametrize("capacity", [None, 8])

@@ -24,8 +24,8 @@ from alphaedge.edge.store.clock import steady
 from alphaedge.edge.store.learned_mark import read_learned_mark
 from alphaedge.edge.store.lock import Lock
 
-from .hostile import Lines, small_disk, status
-from .processes import BATCH, EVERY, Edge, events, send, teach, tell, wait_for
+from ..hostile import Lines, small_disk, status
+from ..processes import BATCH, EVERY, Edge, events, send, teach, tell, wait_for
 
 
 def journalled(edge: Edge) -> dict[int, float]:

@@ -8,7 +8,7 @@ import statistics
 
 from tests.dashboard.browser import DRAWN, NoBrowser, known, launched, until
 from tests.dashboard.serving import Served
-from tests.dashboard.synthetic import states
+from tests.monitoring.synthetic import states
 
 from benchmarks.common import arguments, report
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.monitoring.synthetic import states
+
 from .browser import DRAWN, NoBrowser, launched, until
 from .serving import Served
-from .synthetic import states
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -14,8 +14,7 @@ from starlette.requests import Request
 from alphaedge.dashboard.app import routes
 from alphaedge.monitoring.frames import Fleet, Frame
 from alphaedge.monitoring.history import BUDGET, History
-
-from .synthetic import State
+from tests.monitoring.synthetic import State
 
 
 @final

@@ -18,10 +18,10 @@ from starlette.requests import ClientDisconnect
 
 from alphaedge.dashboard.app import STATIC, routes
 from alphaedge.monitoring.frames import Fleet, Frame
+from tests.monitoring.synthetic import START, states
 
 from ..edge.processes import wait_for
 from .serving import Served
-from .synthetic import START, states
 
 TOKEN = "s3cret"
 SHOWN = {"authorization": f"Bearer {TOKEN}"}

@@ -7,10 +7,10 @@ import pytest
 
 from alphaedge.monitoring.history import History
 from alphaedge.monitoring.vitals import EdgeView, Link, Vitals
+from tests.monitoring.synthetic import START, states
 
 from .browser import DRAWN, colours_in, known, until
 from .serving import Served
-from .synthetic import START, states
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

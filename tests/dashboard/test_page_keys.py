@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.monitoring.synthetic import states
+
 from .browser import known, until
 from .serving import Served
-from .synthetic import states
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from alphaedge.monitoring.health import fleet_health
 from alphaedge.monitoring.vitals import EdgeView, Link, Vitals
+from tests.monitoring.synthetic import START
 
 from .serving import Served
-from .synthetic import START
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -19,8 +19,7 @@ from alphaedge.inference import client_codec as tensors
 from alphaedge.inference.client import EdgeClient, checked_url
 from alphaedge.inference.codec import parse, respond
 from tests.edge.processes import Edge
-
-from .conftest import TOKEN, client_of
+from tests.replay.edges import TOKEN, client_of
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -208,7 +207,7 @@ def test_a_server_that_does_not_tell_its_models_name_must_be_told() -> None:
     async def main() -> None:
         runner, url = await served({"/v2/models/shop": answering(about)})
         async with EdgeClient(url) as client:
-            with pytest.raises(InvalidValue, match=rf"^model: found None; allowed: the model's name, since {url} does"):
+            with pytest.raises(InvalidValue, match=rf"^model: found nothing; allowed: the model's name, since {url} does"):
                 await client.metadata()
         async with EdgeClient(url, model="shop") as client:
             found = await client.metadata()

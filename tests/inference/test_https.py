@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 from alphaedge.cli import app
 from alphaedge.edge.trust.authority import Folder
 from tests.edge.processes import Edge
-
-from .conftest import SMALL, TOKEN
+from tests.replay.edges import SMALL, TOKEN
 
 
 class Secret(Edge):

@@ -27,7 +27,7 @@ from alphaedge.simulation.task import make_data, make_model
 from tests.data.archives import pack
 from tests.edge.processes import Edge, wait_for
 
-from .conftest import SMALL, TOKEN, client_of
+from .edges import SMALL, TOKEN, client_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "shops.csv"
 

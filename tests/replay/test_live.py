@@ -17,7 +17,7 @@ from alphaedge.replay.result import ReplayResult
 from alphaedge.replay.run import Progress, replay
 from tests.edge.processes import Edge, wait_for
 
-from .conftest import BATCH, client_of, learned
+from .edges import BATCH, client_of, learned
 
 
 class Watched:

@@ -16,7 +16,7 @@ from alphaedge.inference.client import EdgeClient
 from alphaedge.monitoring.frames import Frame
 from alphaedge.replay.pace import Options
 from alphaedge.replay.plan import speed_for
-from alphaedge.replay.outcome import ReplayResult
+from alphaedge.replay.result import ReplayResult
 from alphaedge.replay.run import Progress, Replay
 
 MODEL: Final = "shop"  # its name in the edges' URLs

@@ -19,7 +19,7 @@ from alphaedge.edge.config import load
 from alphaedge.edge.model import schema, seeded
 from alphaedge.edge.store.learned_mark import read_learned_mark
 from alphaedge.edge.store.parameters import ParameterReader
-from alphaedge.edge.trust.authority import Folder
+from alphaedge.edge.trust.authority import CertificateFolder
 
 NAME = "shop"
 INFER, FEEDBACK = f"/v2/models/{NAME}/infer", f"/v2/models/{NAME}/feedback"
@@ -132,7 +132,7 @@ class Edge:
 
 def fleet(folder: Path, names: dict[str, str], start: Callable[[Edge], Edge], **settings: Any) -> list[Edge]:
     """Edges of one fleet, by name and region, each started by ``start``; the first one is the others' seed."""
-    authority = Folder(folder / "certs")
+    authority = CertificateFolder(folder / "certs")
     now = dt.datetime.now(dt.UTC)
     authority.init("benchmark", now=now, days=100)
     made: list[Edge] = []

@@ -32,10 +32,8 @@ from alphaedge.cli import app, certs
 from alphaedge.core import aggregation
 from alphaedge.edge import server_process as serve
 from alphaedge.edge.config import EdgeConfig, load
-from alphaedge.edge.directory.gossip import Gossip
-from alphaedge.edge.directory.gossip import book as gossip
-from alphaedge.edge.directory.gossip import gossip as directory
-from alphaedge.edge.directory.gossip import nats as nats_directory
+from alphaedge.edge.directory import gossip, membership
+from alphaedge.edge.directory import nats as nats_directory
 from alphaedge.edge.inputs import numbering
 from alphaedge.edge.learning.loop import checkpoints as checkpoint
 from alphaedge.edge.peers import wire
@@ -46,8 +44,8 @@ from alphaedge.edge.serving.metrics import Metrics
 from alphaedge.edge.serving.openapi import describe
 from alphaedge.edge.serving.service import Service
 from alphaedge.edge.store.status import LearnerStatus, PeerStatus, write
-from alphaedge.edge.transport.server import STATUS
-from alphaedge.edge.trust.credentials import announcements as records
+from alphaedge.edge.transport.server import STATUS_BY_ERROR
+from alphaedge.edge.trust import announcements
 from alphaedge.simulation.config import Settings
 
 from .test_live_docs import DOCS, ROOT, Block, blocks, pages
@@ -445,10 +443,10 @@ def test_paths_of_an_edge_that_are_named_are_there(page: str, tmp_path: Path) ->
 
 def test_what_edges_ask_each_other_is_there_and_no_other() -> None:
     text = (DOCS / "reference/wire.md").read_text(encoding="utf-8")
-    handlers = {**PeerDriver.handlers(Mock()), **Gossip.handlers(Mock())}
+    handlers = {**PeerDriver.handlers(Mock()), **gossip.Gossip.handlers(Mock())}
     assert set(re.findall(r"`/peer/([a-z]+)`", text)) == set(handlers)
     named = {int(status) for status in re.findall(r"(?m)^\| (\d{3}) \|", text)}
-    assert named == {kind.status_code for kind in STATUS.values()} | {404}
+    assert named == {kind.status_code for kind in STATUS_BY_ERROR.values()} | {404}
 
 
 @pytest.mark.parametrize(
@@ -458,12 +456,16 @@ def test_what_edges_ask_each_other_is_there_and_no_other() -> None:
         ("security.md", "48 bits of BLAKE2b", numbering.KEY_BYTES * 8 == 48),
         ("reference/wire.md", "more than 100 times as large as the own", wire.LARGEST == 100),
         ("security.md", "more than 100 times the own size", wire.LARGEST == 100),
-        ("reference/wire.md", "at most 100,000 bytes", records.MOST_BYTES == 100_000),
-        ("reference/wire.md", "Each second", directory.ROUND == 1),
-        ("reference/wire.md", "two edges that are there and one that is down", (gossip.LIVE, gossip.DEAD) == (2, 1)),
-        ("reference/wire.md", "more than a minute ahead", gossip.AHEAD == 60_000),
-        ("reference/wire.md", "for five seconds counts as down", gossip.Book.down_after == 5),
-        ("reference/wire.md", "after a week it is forgotten", gossip.Book.forget_after == 7 * 86_400),
+        ("reference/wire.md", "at most 100,000 bytes", announcements.MAX_ANNOUNCEMENT_BYTES == 100_000),
+        ("reference/wire.md", "Each second", gossip.ROUND_SECONDS == 1),
+        (
+            "reference/wire.md",
+            "two edges that are there and one that is down",
+            (membership.LIVE_CONTACTS, membership.DOWN_CONTACTS) == (2, 1),
+        ),
+        ("reference/wire.md", "more than a minute ahead", membership.MAX_CLOCK_LEAD_MS == 60_000),
+        ("reference/wire.md", "for five seconds counts as down", membership.Membership.down_after == 5),
+        ("reference/wire.md", "after a week it is forgotten", membership.Membership.forget_after == 7 * 86_400),
         ("method.md", "at most four times the own", aggregation.MOST == 4),
         ("security.md", "at most four times the own", aggregation.MOST == 4),
         ("method.md", "half way back", aggregation.Learned().pull == 0.5),

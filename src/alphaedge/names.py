@@ -1,15 +1,15 @@
-"""Names of edges and regions: what they may look like, wherever they come from."""
+"""Names of edges and regions."""
 
 import re
 from typing import Final
 
 from alphaedge.errors import InvalidValue
 
-NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
+NAME_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 
 
 def check_name(field: str, name: str) -> None:
-    """Refuse a name that an edge or a region can't have."""
-    if not re.fullmatch(NAME, name):
-        allowed = "1 to 63 letters, digits, dots, dashes and underscores, beginning with a letter or digit"
+    """Refuse a name that is not valid for an edge or a region."""
+    if not re.fullmatch(NAME_PATTERN, name):
+        allowed = "1 to 63 letters, digits, dots, dashes and underscores, starting with a letter or digit"
         raise InvalidValue(field, name, allowed)

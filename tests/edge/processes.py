@@ -20,7 +20,7 @@ from alphaedge.edge.config import load
 from alphaedge.edge.learning.learner import Learner
 from alphaedge.edge.learning.loop import LearningLoop
 from alphaedge.edge.store.learned_mark import read_learned_mark
-from alphaedge.edge.trust.authority import Folder
+from alphaedge.edge.trust.authority import CertificateFolder
 
 BATCH, EVERY = 10, 4
 CONFIG: dict[str, Any] = {
@@ -162,7 +162,7 @@ def fleet_of(tmp_path: Path, names_and_regions: Sequence[tuple[str, str]], **cha
 
     The first is the seed of the others. changes: to the configuration of each; those to ``peers`` are added to it.
     """
-    authority = Folder(tmp_path / "certs")
+    authority = CertificateFolder(tmp_path / "certs")
     now = dt.datetime.now(dt.UTC)
     authority.init("shops", now=now, days=100)
     (tmp_path / "policy").write_text("")

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from alphaedge import InvalidValue, Model, toml
 from alphaedge.cli import app
 from alphaedge.edge.config import EdgeConfig, load
-from alphaedge.edge.trust.authority import Folder
+from alphaedge.edge.trust.authority import CertificateFolder
 
 FIELDS = [{"name": "user", "kind": "id", "size": 100}, {"name": "x", "kind": "number", "size": 2}]
 BASE: dict[str, Any] = {"edge": "berlin", "region": "DE", "model": {"builtin": "deepfm", "fields": FIELDS}}
@@ -175,7 +175,7 @@ def test_an_own_module_is_made_from_its_path(tmp_path: Path) -> None:
 
 
 def certified(folder: Path, **changes: Any) -> Path:
-    authority = Folder(folder / "certs")
+    authority = CertificateFolder(folder / "certs")
     now = dt.datetime.now(dt.UTC)
     authority.init("shops", now=now, days=100)
     authority.issue("berlin", "DE", ["127.0.0.1"], now=now, days=50)

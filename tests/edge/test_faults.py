@@ -15,11 +15,11 @@ import pytest
 import torch
 
 from alphaedge.edge.trust.announcements import Announcement
-from alphaedge.edge.trust.authority import Folder
-from alphaedge.edge.trust.credentials import NAME
+from alphaedge.edge.trust.authority import CertificateFolder
+from alphaedge.edge.trust.credentials import IDENTITY_HEADER
 
 from . import hostile
-from .hostile import Lines, Mallory, Pull, bystander, forged, lie, news, peak_memory, peer, status, today
+from .hostile import Lines, Mallory, Pull, bystander, delta, forged, lie, peak_memory, peer, status, today
 from .processes import Edge, fleet_of, teach, wait_for
 
 DAY = dt.timedelta(days=1)
@@ -130,19 +130,19 @@ def test_nobody_speaks_for_another(fleet: Fleet) -> None:
     (berlin, boston), mallory = fleet.edges, fleet.mallory
     before = status(boston).records_refused
     false = Announcement(edge="berlin", region="DE", address=mallory.address, schema="x", version=2**60, publication=9)
-    mallory.do(mallory.client.ask(boston.address, "news", news(mallory.trust.sign(false)), edge="boston"))
+    mallory.do(mallory.client.request(boston.address, "delta", delta(mallory.credentials.sign(false)), edge="boston"))
     wait_for(lambda: status(boston).records_refused > before, "the record to be refused")
-    mallory.do(mallory.speak(address=berlin.address))
+    mallory.do(mallory.announce(address=berlin.address))
     check_survival(fleet, "another's address", "failures", "berlin answers there, not mallory", 300)
     pulls = peer(boston, "berlin").pulls
     teach(boston, 1, seed=301)
     wait_for(lambda: peer(boston, "berlin").pulls > pulls, "boston to fetch from the true berlin")
     (fleet.path / "policy").write_text("deny from=boston to=mallory\n")
     wait_for(lambda: "deny from=boston" in mallory.do(mallory.asks(boston, {})), "the rule to hold")
-    told = mallory.do(mallory.asks(boston, {NAME: "berlin DE"}))
+    told = mallory.do(mallory.asks(boston, {IDENTITY_HEADER: "berlin DE"}))
     assert told == "403: deny from=boston to=mallory", "a header is nobody's name"
     (fleet.path / "policy").write_text("")
-    mallory.do(mallory.speak())
+    mallory.do(mallory.announce())
 
 
 def knock(address: str, context: ssl.SSLContext | None) -> str:
@@ -161,7 +161,7 @@ def knock(address: str, context: ssl.SSLContext | None) -> str:
 
 def test_without_a_good_certificate_nobody_gets_in(fleet: Fleet) -> None:
     certs, address = fleet.path / "certs", fleet.edges[0].address
-    ours, theirs = Folder(certs), Folder(fleet.path / "theirs")
+    ours, theirs = CertificateFolder(certs), CertificateFolder(fleet.path / "theirs")
     theirs.init("shops", now=today(), days=100)  # of the same name
     theirs.issue("boston", "US", ["127.0.0.1"], now=today(), days=50)
     ours.issue("old", "US", ["127.0.0.1"], now=today() - 60 * DAY, days=50)

@@ -13,7 +13,7 @@ import torch
 from aiohttp import web
 
 from alphaedge import Dataset, InvalidValue
-from alphaedge.edge.trust.authority import Folder
+from alphaedge.edge.trust.authority import CertificateFolder
 from alphaedge.errors import EdgeError
 from alphaedge.inference import client_codec as tensors
 from alphaedge.inference.client import EdgeClient, checked_url
@@ -207,7 +207,9 @@ def test_a_server_that_does_not_tell_its_models_name_must_be_told() -> None:
     async def main() -> None:
         runner, url = await served({"/v2/models/shop": answering(about)})
         async with EdgeClient(url) as client:
-            with pytest.raises(InvalidValue, match=rf"^model: found nothing; allowed: the model's name, since {url} does"):
+            with pytest.raises(
+                InvalidValue, match=rf"^model: found nothing; allowed: the model's name, since {url} does"
+            ):
                 await client.metadata()
         async with EdgeClient(url, model="shop") as client:
             found = await client.metadata()
@@ -232,7 +234,7 @@ def test_nobody_is_sent_elsewhere_with_the_token() -> None:
 
 
 def test_https_is_trusted_by_the_fleets_authority_alone(tmp_path: Path) -> None:
-    authority, now = Folder(tmp_path), dt.datetime.now(dt.UTC)
+    authority, now = CertificateFolder(tmp_path), dt.datetime.now(dt.UTC)
     authority.init("shops", now=now, days=10)
     authority.issue("berlin", "DE", ["127.0.0.1"], now=now, days=5)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

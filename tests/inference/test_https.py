@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from alphaedge.cli import app
-from alphaedge.edge.trust.authority import Folder
+from alphaedge.edge.trust.authority import CertificateFolder
 from tests.edge.processes import Edge
 from tests.replay.edges import SMALL, TOKEN
 
@@ -28,7 +28,7 @@ class Secret(Edge):
 
 @pytest.mark.long
 def test_a_replay_over_https_with_a_token_is_like_any_other(tmp_path: Path) -> None:
-    authority, now = Folder(tmp_path), dt.datetime.now(dt.UTC)
+    authority, now = CertificateFolder(tmp_path), dt.datetime.now(dt.UTC)
     authority.init("shops", now=now, days=10)
     authority.issue("berlin", "DE", ["127.0.0.1"], now=now, days=5)
     (tmp_path / "token").write_text(TOKEN)

@@ -15,7 +15,7 @@ from typing import Any, Final, final
 
 import tomli_w
 
-from alphaedge.edge.trust.authority import Folder
+from alphaedge.edge.trust.authority import CertificateFolder
 from alphaedge.errors import FleetError
 
 HOST: Final = "127.0.0.1"
@@ -52,7 +52,7 @@ class DemoFleet:
         self._write(model, method)
 
     def _write(self, model: Mapping[str, Any], method: Mapping[str, Any]) -> None:
-        authority, now = Folder(self.folder / "certs"), dt.datetime.now(dt.UTC)
+        authority, now = CertificateFolder(self.folder / "certs"), dt.datetime.now(dt.UTC)
         authority.init("demo", now=now, days=2 * DAYS)
         (self.folder / "fleet.secret").write_text(secrets.token_hex(16))
         self.policy.write_text("# deny from=REGION-OR-EDGE to=REGION-OR-EDGE\n")

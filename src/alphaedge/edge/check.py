@@ -9,7 +9,7 @@ import torch
 from alphaedge.core.model import Model
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.cores import divided
-from alphaedge.edge.trust.certificates import Pair, check, load_certificate
+from alphaedge.edge.trust.certificates import KeyPair, check_certificate, load_certificate
 from alphaedge.edge.trust.credentials import check_loopback
 from alphaedge.edge.trust.policy import Policy
 from alphaedge.errors import InvalidValue
@@ -93,15 +93,17 @@ def _certificates(config: EdgeConfig, folder: Path, now: dt.datetime, *, insecur
         return "insecure: peers on this machine are believed whatever they say"
     if peers.certificate is None or peers.key is None or peers.authority is None:
         return "no certificate: this edge learns alone"
-    pair = Pair.load(_read(folder, "peers.certificate", peers.certificate), _read(folder, "peers.key", peers.key))
-    known = check(pair.certificate, load_certificate(_read(folder, "peers.authority", peers.authority)), now)
+    pair = KeyPair.load(_read(folder, "peers.certificate", peers.certificate), _read(folder, "peers.key", peers.key))
+    known = check_certificate(
+        pair.certificate, load_certificate(_read(folder, "peers.authority", peers.authority)), now
+    )
     for field, found, said in (("edge", known.edge, config.edge), ("region", known.region, config.region)):
         if found != said:
             raise InvalidValue(field, said, f"{found}, as the certificate says")
     host = (peers.address or f"{peers.host}:{peers.port}").rpartition(":")[0]
     if host not in known.hosts:
         raise InvalidValue("peers.address", host, "one of the certificate's hosts: " + ", ".join(known.hosts))
-    return f"certificate: {known.edge} in {known.region}, until {known.ends:%Y-%m-%d}"
+    return f"certificate: {known.edge} in {known.region}, until {known.not_after:%Y-%m-%d}"
 
 
 def _read(folder: Path, field: str, name: str) -> bytes:

@@ -43,9 +43,9 @@ async def run(path: Path, *, insecure: bool, server: int) -> None:
     if alone is None:
         return
     learning = LearningLoop(config, path.parent)
-    trust = _trust(config, path.parent, insecure=insecure)
-    if trust is not None:
-        await _among_others(config, path.parent, learning, trust, stop)
+    credentials = _credentials(config, path.parent, insecure=insecure)
+    if credentials is not None:
+        await _among_others(config, path.parent, learning, credentials, stop)
     else:
         while not stop.is_set():
             await asyncio.sleep(0 if learning.alone() else NAP)
@@ -55,7 +55,7 @@ async def run(path: Path, *, insecure: bool, server: int) -> None:
     alone.close()
 
 
-def _trust(config: EdgeConfig, folder: Path, *, insecure: bool) -> Credentials | None:
+def _credentials(config: EdgeConfig, folder: Path, *, insecure: bool) -> Credentials | None:
     """How this edge knows others; None if it has none."""
     peers = config.peers
     if peers.certificate is not None and peers.key is not None and peers.authority is not None:
@@ -65,27 +65,39 @@ def _trust(config: EdgeConfig, folder: Path, *, insecure: bool) -> Credentials |
 
 
 async def _among_others(
-    config: EdgeConfig, folder: Path, learning: LearningLoop, trust: Credentials, stop: asyncio.Event
+    config: EdgeConfig, folder: Path, learning: LearningLoop, credentials: Credentials, stop: asyncio.Event
 ) -> None:
     peers = config.peers
     policy = PolicyFile(folder / config.policy if config.policy else None)
-    server, client = PeerServer(trust), PeerClient(trust, time.monotonic)
+    server, client = PeerServer(credentials), PeerClient(credentials, time.monotonic)
     port = await server.start(peers.host, peers.port)
     address = peers.address or f"{peers.host}:{port}"
-    sys.stdout.write(f"{config.edge} talks to its peers on {trust.scheme}://{address}\n")
+    sys.stdout.write(f"{config.edge} talks to its peers on {credentials.scheme}://{address}\n")
     sys.stdout.flush()
     try:
         directory: Directory
         if peers.nats is None:
-            book = Membership(config.edge, trust.verify, peers.seeds, sign=trust.sign_beat, genuine=trust.genuine)
-            directory = Gossip(book, client, time.time, random.Random())
+            membership = Membership(
+                config.edge,
+                credentials.verify,
+                peers.seeds,
+                sign_heartbeat=credentials.sign_heartbeat,
+                verify_heartbeat=credentials.verify_heartbeat,
+            )
+            directory = Gossip(membership, client, time.time, random.Random())
             server.handlers.update(directory.handlers())
         else:
             from alphaedge.edge.directory.nats import NatsDirectory  # needs the extra "nats"
 
-            directory = NatsDirectory(peers.nats, config.edge, trust)
+            directory = NatsDirectory(peers.nats, config.edge, credentials)
         network = PeerDriver(
-            config, learning, address=address, directory=directory, client=client, policy=policy, trust=trust
+            config,
+            learning,
+            address=address,
+            directory=directory,
+            client=client,
+            policy=policy,
+            credentials=credentials,
         )
         server.handlers.update(network.handlers())
         await network.run(stop)

@@ -14,7 +14,7 @@ import pytest
 
 from alphaedge.edge.peers.driver import due
 from alphaedge.edge.store.status import LearnerStatus, PeerStatus, ServerStatus, vitals
-from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement, read
+from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement, decode_announcement
 from alphaedge.errors import AnnouncementError
 from alphaedge.monitoring.frames import Fleet, latest
 from alphaedge.monitoring.health import edge_health, fleet_health, is_healthy
@@ -70,8 +70,8 @@ def test_who_was_there_is_still_shown() -> None:
 )
 def test_a_record_that_tells_of_impossible_links_is_refused(told: Vitals) -> None:
     about = Announcement(edge="a", region="DE", address="a:1", schema="s", version=1, vitals=told)
-    with pytest.raises(AnnouncementError, match="links that can't be"):
-        read(SignedAnnouncement(msgspec.msgpack.encode(about), b"", b""))
+    with pytest.raises(AnnouncementError, match="too many links or with invalid names"):
+        decode_announcement(SignedAnnouncement(msgspec.msgpack.encode(about), b"", b""))
 
 
 def test_conditions_say_what_needs_a_look() -> None:

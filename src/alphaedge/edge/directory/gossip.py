@@ -1,4 +1,4 @@
-"""Where edges find each other: what each says of itself, and who is there. Two kinds, with and without a server."""
+"""A directory without a server: edges tell each other what they know, over the port that models are pulled from."""
 
 import asyncio
 import contextlib
@@ -17,97 +17,102 @@ from alphaedge.edge.trust.certificates import Identity
 from alphaedge.errors import BadPeerRequest, PeerError
 
 T = TypeVar("T")
-ROUND: Final = 1.0  # seconds between two rounds of gossip
-PAUSE: Final = 0.1  # ... and if there is news
-MOST_BYTES: Final = 20_000_000  # of what another says at once
-PATIENCE: Final = 2.0  # seconds that an answer to gossip may take
+ROUND_SECONDS: Final = 1.0  # between two rounds of gossip
+MIN_PAUSE_SECONDS: Final = 0.1  # between two rounds if there is a new announcement
+MAX_MESSAGE_BYTES: Final = 20_000_000
+REQUEST_TIMEOUT_SECONDS: Final = 2.0
 
 
 @final
 class Gossip:
-    """A directory without a server: edges tell each other, over the port that they fetch models from.
+    """Drives a membership: contacts peers every second, and answers theirs.
 
-    book: what is known. clock: seconds since 1970. ``handlers()`` belong on the port for other edges.
+    clock: seconds since 1970. Add ``handlers()`` to the port for other edges.
     """
 
-    def __init__(self, book: Membership, client: PeerClient, clock: Callable[[], float], rng: random.Random) -> None:
-        self._book, self._client, self._clock, self._rng = book, client, clock, rng
+    def __init__(
+        self, membership: Membership, client: PeerClient, clock: Callable[[], float], rng: random.Random
+    ) -> None:
+        self._membership, self._client, self._clock, self._rng = membership, client, clock, rng
         self._task: asyncio.Task[None] | None = None
-        self._news = asyncio.Event()  # something to tell, which need not wait for the next round
+        self._announced = asyncio.Event()  # a new announcement need not wait for the next round
 
     def handlers(self) -> dict[str, Handler]:
-        """What other edges ask for."""
-        return {"gossip": self._asked, "news": self._told}
+        """Return the endpoints that other edges send gossip to."""
+        return {"gossip": self._answer_digest, "delta": self._receive_delta}
 
     async def start(self) -> None:
         """See ``Directory``."""
-        self._task = asyncio.create_task(self._for_ever())
+        self._task = asyncio.create_task(self._run())
 
-    async def speak(self, record: SignedAnnouncement) -> None:
+    async def announce(self, signed: SignedAnnouncement) -> None:
         """See ``Directory``."""
-        self._book.speak(record, self._clock())
-        self._news.set()
+        self._membership.announce(signed, self._clock())
+        self._announced.set()
 
     def alive(self) -> Mapping[str, Announcement]:
         """See ``Directory``."""
-        return self._book.alive(self._clock())
+        return self._membership.alive(self._clock())
 
-    def refused(self) -> Mapping[str, int]:
+    def refusals(self) -> Mapping[str, int]:
         """See ``Directory``."""
-        return self._book.refused
+        return self._membership.refusals
 
     async def close(self) -> None:
-        """See ``Directory``. One last round, so that the others hear the last word."""
+        """See ``Directory``. One last round spreads the last announcement."""
         if self._task is None:
             return
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
-        await self._round()
+        await self._gossip_once()
 
-    async def _for_ever(self) -> None:
+    async def _run(self) -> None:
         while True:
-            self._news.clear()
-            await self._round()
-            await asyncio.sleep(PAUSE)
-            # Not ``wait_for``: before Python 3.12 it may lose a cancellation that comes together with the news.
+            self._announced.clear()
+            await self._gossip_once()
+            await asyncio.sleep(MIN_PAUSE_SECONDS)
+            # Not ``wait_for``: before Python 3.12 it may lose a cancellation that coincides with the event.
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(ROUND - PAUSE):
-                    await self._news.wait()
+                async with asyncio.timeout(ROUND_SECONDS - MIN_PAUSE_SECONDS):
+                    await self._announced.wait()
 
-    async def _round(self) -> None:
+    async def _gossip_once(self) -> None:
         now = self._clock()
-        self._book.beat(now)
-        self._book.forget(now)
-        await asyncio.gather(*(self._exchange(address) for address in self._book.next(self._rng, now)))
+        self._membership.renew_heartbeat(now)
+        self._membership.forget(now)
+        contacts = self._membership.choose_contacts(self._rng, now)
+        await asyncio.gather(*(self._exchange(address) for address in contacts))
 
     async def _exchange(self, address: str) -> None:
-        """Hear what another has heard, and tell it what it lacks; it may well be down."""
+        """Merge what a peer knows, and send it what it lacks. The peer may be down."""
         try:
-            digest = msgspec.msgpack.encode(self._book.digest())
-            news = _decoded(await self._client.within(PATIENCE, address, "gossip", digest), Delta)
-            self._book.merge(news, self._clock())
-            owed = self._book.owed(news.digest)
-            if owed:
-                told = msgspec.msgpack.encode(Delta(owed, self._book.digest()))
-                await self._client.within(PATIENCE, address, "news", told)
+            digest = msgspec.msgpack.encode(self._membership.digest())
+            delta = _decode(await self._send(address, "gossip", digest), Delta)
+            self._membership.merge(delta, self._clock())
+            missing = self._membership.newer_than(delta.digest)
+            if missing:
+                await self._send(address, "delta", msgspec.msgpack.encode(Delta(missing, self._membership.digest())))
         except (PeerError, BadPeerRequest):
-            pass  # it is asked again in another round
-        except Exception as error:  # whatever another has come up with, gossip goes on
-            warn("gossip with a peer has failed", address=address, reason=f"{type(error).__name__}: {error}")
+            pass  # a later round asks it again
+        except Exception as error:  # whatever a peer sends, gossip goes on
+            warn("gossip_failed", address=address, reason=f"{type(error).__name__}: {error}")
 
-    async def _asked(self, sender: Identity, data: bytes) -> bytes:
-        return msgspec.msgpack.encode(self._book.answer(_decoded(data, Digest), self._clock()))
+    async def _send(self, address: str, endpoint: str, message: bytes) -> bytes:
+        return await self._client.request_within(REQUEST_TIMEOUT_SECONDS, address, endpoint, message)
 
-    async def _told(self, sender: Identity, data: bytes) -> bytes:
-        self._book.merge(_decoded(data, Delta), self._clock())
+    async def _answer_digest(self, sender: Identity, message: bytes) -> bytes:
+        return msgspec.msgpack.encode(self._membership.answer(_decode(message, Digest), self._clock()))
+
+    async def _receive_delta(self, sender: Identity, message: bytes) -> bytes:
+        self._membership.merge(_decode(message, Delta), self._clock())
         return b""
 
 
-def _decoded(data: bytes, kind: type[T]) -> T:
-    if len(data) > MOST_BYTES:
-        raise BadPeerRequest(f"{len(data)} bytes of gossip; allowed: at most {MOST_BYTES}")
+def _decode(message: bytes, kind: type[T]) -> T:
+    if len(message) > MAX_MESSAGE_BYTES:
+        raise BadPeerRequest(f"{len(message)} bytes of gossip; allowed: at most {MAX_MESSAGE_BYTES}")
     try:
-        return msgspec.msgpack.decode(data, type=kind)
+        return msgspec.msgpack.decode(message, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise BadPeerRequest(f"it can't be read ({error})") from None
+        raise BadPeerRequest(f"not a {kind.__name__.lower()} in MessagePack ({error})") from None

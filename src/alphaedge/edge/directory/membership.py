@@ -1,13 +1,15 @@
-"""Gossip between edges, without I/O: each tells others what it has heard (anti-entropy).
+"""What one edge knows of its fleet by gossip (anti-entropy). Pure: no I/O, and the time is an argument.
 
-Each round an edge sends a few others a digest: the version of every record that it has, and when it last heard of
-each edge. Who gets it answers with what is newer. Records are signed, so it does not matter who passes them on.
+Each round, an edge sends a digest to a few others: the version of every announcement that it has, and the latest
+heartbeat of every edge. The receiver answers with a delta, what it has that is newer. Announcements are signed, so it
+does not matter which edge passes them on.
 
-Whether an edge is alive is told apart from what it says: a heartbeat, the origin's time in milliseconds with its
-signature, travels with every digest. An edge that nobody has heard of for a while counts as down; it stays in the book,
-and now and then one that is down is asked all the same: that is what joins the halves of a broken net again.
+Heartbeats are separate from announcements. A heartbeat, the signed time of its edge in milliseconds, travels with every
+digest. An edge whose heartbeat has not moved for a while counts as down. It stays in the membership, and each round
+contacts one edge that is down or a seed: this joins the halves of a partitioned network again.
 """
 
+import dataclasses
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,52 +20,61 @@ import msgspec
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
 from alphaedge.errors import AnnouncementError
 
-AHEAD: Final = 60_000  # milliseconds that another's clock may be ahead; what is beyond was made up
-MOST_REASONS, LONGEST_REASON = 100, 200  # that are counted apart, and their characters
-LIVE, DEAD = 2, 1  # how many of each are asked in a round
+MAX_CLOCK_LEAD_MS: Final = 60_000  # how far another clock may be ahead; a heartbeat beyond that is forged
+MAX_REASONS: Final = 100  # that are counted separately
+MAX_REASON_CHARACTERS: Final = 200
+OTHER_REASONS: Final = "other reasons"
+LIVE_CONTACTS: Final = 2  # per round
+DOWN_CONTACTS: Final = 1  # per round, seeds included
 
 
-def count(reasons: dict[str, int], reason: str) -> None:
-    """Count one more of a reason; there are not many, and none is long, whatever others send."""
-    reason = reason[:LONGEST_REASON]
-    if reason not in reasons and len(reasons) >= MOST_REASONS:
-        reason = "other reasons"
-    reasons[reason] = reasons.get(reason, 0) + 1
+def count_refusal(refusals: dict[str, int], reason: str) -> None:
+    """Count a refusal by its reason. Reasons stay few and short, whatever peers send."""
+    reason = reason[:MAX_REASON_CHARACTERS]
+    if reason not in refusals and len(refusals) >= MAX_REASONS:
+        reason = OTHER_REASONS
+    refusals[reason] = refusals.get(reason, 0) + 1
 
 
 @final
 class Digest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What an edge has: by edge, the version of its record, its latest heartbeat and that one's signature."""
+    """What an edge has.
 
-    heard: dict[str, tuple[int, int, bytes]]
+    versions: by edge, the version of its announcement, its latest heartbeat and the signature of that heartbeat.
+    """
+
+    versions: dict[str, tuple[int, int, bytes]]
 
 
 @final
 class Delta(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """An answer to a digest: records that the other side lacks, and what this side has."""
+    """An answer to a digest: the announcements that the sender of the digest lacks, and a digest in return."""
 
-    records: list[SignedAnnouncement]
+    announcements: list[SignedAnnouncement]
     digest: Digest
 
 
 @final
 @dataclass
 class _Entry:
-    record: SignedAnnouncement
-    about: Announcement
-    heartbeat: int = 0  # the origin's time, milliseconds
-    signature: bytes = b""  # under the heartbeat
-    heard: float = 0.0  # the own time at which the heartbeat last moved
+    """What is known of one edge. heartbeat: its own time in milliseconds. heard: our time when that last moved."""
+
+    signed: SignedAnnouncement
+    announcement: Announcement
+    heartbeat: int = 0
+    heartbeat_signature: bytes = b""
+    heard: float = 0.0
 
 
 @final
 @dataclass
 class Membership:
-    """One edge's book of the others.
+    """The edges that one edge knows.
 
-    verify: what a record says, or a ``AnnouncementError``. seeds: addresses to begin with. down_after: seconds without a
-    sign of life after which an edge counts as down. forget_after: seconds after which one that is down is forgotten.
-    sign: the own signature under a heartbeat. genuine: whether the edge of a record has signed a heartbeat.
+    me: the name of this edge. verify: decodes an announcement or raises ``AnnouncementError``. seeds: addresses to
+    start from. down_after: seconds without a new heartbeat after which an edge counts as down. forget_after: seconds
+    without one after which an edge is forgotten. sign_heartbeat: signs a heartbeat of this edge. verify_heartbeat:
+    checks that the edge of an announcement has signed a heartbeat. refusals: counts by reason.
     """
 
     me: str
@@ -71,92 +82,104 @@ class Membership:
     seeds: Sequence[str]
     down_after: float = 5.0
     forget_after: float = 7 * 24 * 3600.0
-    sign: Callable[[int], bytes] = lambda _: b""
-    genuine: Callable[[SignedAnnouncement, int, bytes], bool] = lambda *_: True
-    refused: dict[str, int] = field(default_factory=dict)
-    _book: dict[str, _Entry] = field(default_factory=dict)
+    sign_heartbeat: Callable[[int], bytes] = lambda _: b""
+    verify_heartbeat: Callable[[SignedAnnouncement, int, bytes], bool] = lambda *_: True
+    refusals: dict[str, int] = field(default_factory=dict)
+    _entries: dict[str, _Entry] = field(default_factory=dict)
 
-    def speak(self, record: SignedAnnouncement, now: float) -> None:
-        """Set the own record, and give a sign of life."""
-        about = self.verify(record)
-        old = self._book.get(self.me)
-        # Versions grow over restarts, also when the clock was set back, and so do heartbeats then.
-        self._book[self.me] = _Entry(record, about, max(old.heartbeat if old else 0, about.version))
-        self.beat(now)
+    def announce(self, signed: SignedAnnouncement, now: float) -> None:
+        """Replace this edge's announcement, with a new heartbeat."""
+        announcement = self.verify(signed)
+        old = self._entries.get(self.me)
+        # Versions grow across restarts even if the clock was set back. Starting from them, heartbeats do too.
+        heartbeat = max(old.heartbeat if old else 0, announcement.version)
+        self._entries[self.me] = _Entry(signed, announcement, heartbeat)
+        self.renew_heartbeat(now)
 
-    def beat(self, now: float) -> None:
-        """Give a sign of life; it grows though the clock may jump back."""
-        entry = self._book[self.me]
+    def renew_heartbeat(self, now: float) -> None:
+        """Raise this edge's heartbeat to the current time, or by 1 if the clock has jumped back."""
+        entry = self._entries[self.me]
         entry.heartbeat, entry.heard = max(entry.heartbeat + 1, int(now * 1000)), now
-        entry.signature = self.sign(entry.heartbeat)
+        entry.heartbeat_signature = self.sign_heartbeat(entry.heartbeat)
 
     def digest(self) -> Digest:
-        """What this edge has."""
-        return Digest({edge: (e.about.version, e.heartbeat, e.signature) for edge, e in self._book.items()})
+        """Summarise what this edge has."""
+        return Digest(
+            {
+                edge: (entry.announcement.version, entry.heartbeat, entry.heartbeat_signature)
+                for edge, entry in self._entries.items()
+            }
+        )
 
     def answer(self, digest: Digest, now: float) -> Delta:
-        """What the sender of a digest lacks; its heartbeats are taken note of."""
-        self._hear(digest, now)
-        return Delta(self.owed(digest), self.digest())
+        """Merge the heartbeats of a digest, and return what its sender lacks."""
+        self._merge_heartbeats(digest, now)
+        return Delta(self.newer_than(digest), self.digest())
 
-    def merge(self, news: Delta, now: float) -> list[Announcement]:
-        """Take in an answer; the records that were new."""
-        fresh = []
-        for record in news.records:
+    def merge(self, delta: Delta, now: float) -> list[Announcement]:
+        """Merge a delta; return the announcements that were new."""
+        new = []
+        for signed in delta.announcements:
             try:
-                about = self.verify(record)
+                announcement = self.verify(signed)
             except AnnouncementError as error:
-                count(self.refused, str(error))
+                count_refusal(self.refusals, str(error))
                 continue
-            old = self._book.get(about.edge)
-            if about.edge == self.me or (old is not None and old.about.version >= about.version):
+            old = self._entries.get(announcement.edge)
+            if announcement.edge == self.me or (old is not None and old.announcement.version >= announcement.version):
                 continue
-            made = _Entry(record, about, heard=now)
-            if old is not None:
-                made.heartbeat, made.signature, made.heard = old.heartbeat, old.signature, old.heard
-            self._book[about.edge] = made
-            fresh.append(about)
-        self._hear(news.digest, now)
-        return fresh
+            if old is None:
+                entry = _Entry(signed, announcement, heard=now)
+            else:
+                entry = dataclasses.replace(old, signed=signed, announcement=announcement)
+            self._entries[announcement.edge] = entry
+            new.append(announcement)
+        self._merge_heartbeats(delta.digest, now)
+        return new
 
-    def owed(self, digest: Digest) -> list[SignedAnnouncement]:
-        """What whoever has no more than this digest lacks."""
+    def newer_than(self, digest: Digest) -> list[SignedAnnouncement]:
+        """Return the announcements that the sender of a digest lacks."""
         return [
-            entry.record
-            for edge, entry in self._book.items()
-            if digest.heard.get(edge, (-1, 0, b""))[0] < entry.about.version
+            entry.signed
+            for edge, entry in self._entries.items()
+            if digest.versions.get(edge, (-1, 0, b""))[0] < entry.announcement.version
         ]
 
-    def _hear(self, digest: Digest, now: float) -> None:
-        limit = int(now * 1000) + AHEAD
-        for edge, (_, heartbeat, signature) in digest.heard.items():
-            entry = self._book.get(edge)
+    def _merge_heartbeats(self, digest: Digest, now: float) -> None:
+        limit = int(now * 1000) + MAX_CLOCK_LEAD_MS
+        for edge, (_, heartbeat, signature) in digest.versions.items():
+            entry = self._entries.get(edge)
             if entry is None or edge == self.me or not entry.heartbeat < heartbeat <= limit:
                 continue
-            if self.genuine(entry.record, heartbeat, signature):
-                entry.heartbeat, entry.signature, entry.heard = heartbeat, signature, now
+            if self.verify_heartbeat(entry.signed, heartbeat, signature):
+                entry.heartbeat, entry.heartbeat_signature, entry.heard = heartbeat, signature, now
             else:
-                count(self.refused, f"a heartbeat of {edge} is not signed by it")
+                count_refusal(self.refusals, f"a heartbeat of {edge} has a wrong signature")
 
     def alive(self, now: float) -> dict[str, Announcement]:
-        """The edges that are there, this one included."""
+        """Return the announcements of the edges that are alive, this one included."""
         return {
-            edge: e.about
-            for edge, e in self._book.items()
-            if not e.about.gone and (edge == self.me or now - e.heard <= self.down_after)
+            edge: entry.announcement
+            for edge, entry in self._entries.items()
+            if not entry.announcement.gone and (edge == self.me or now - entry.heard <= self.down_after)
         }
 
     def forget(self, now: float) -> None:
-        """Drop edges that have been down for so long that they will not come back."""
-        old = [edge for edge, e in self._book.items() if edge != self.me and now - e.heard > self.forget_after]
-        for edge in old:
-            del self._book[edge]
+        """Drop the edges that have been down for longer than ``forget_after``."""
+        self._entries = {
+            edge: entry
+            for edge, entry in self._entries.items()
+            if edge == self.me or now - entry.heard <= self.forget_after
+        }
 
-    def next(self, rng: random.Random, now: float) -> list[str]:
-        """The addresses to ask in this round: two of edges that are there, and one that is down or a seed."""
-        there = self.alive(now)
-        own = self._book[self.me].about.address
-        live = sorted({a.address for edge, a in there.items() if edge != self.me})
-        others = {e.about.address for edge, e in self._book.items() if edge not in there and not e.about.gone}
-        dead = sorted((others | set(self.seeds)) - set(live) - {own})
-        return rng.sample(live, min(LIVE, len(live))) + rng.sample(dead, min(DEAD, len(dead)))
+    def choose_contacts(self, rng: random.Random, now: float) -> list[str]:
+        """Choose the addresses to contact in this round: two edges that are alive, and one that is down or a seed."""
+        alive = self.alive(now)
+        own = self._entries[self.me].announcement.address
+        live = sorted({announcement.address for edge, announcement in alive.items() if edge != self.me})
+        others = [entry.announcement for edge, entry in self._entries.items() if edge not in alive]
+        down = {announcement.address for announcement in others if not announcement.gone}
+        candidates = sorted((down | set(self.seeds)) - set(live) - {own})
+        return rng.sample(live, min(LIVE_CONTACTS, len(live))) + rng.sample(
+            candidates, min(DOWN_CONTACTS, len(candidates))
+        )

@@ -1,46 +1,48 @@
-"""The configuration of a nats-server that is the directory of a fleet: who may write which key."""
+"""The configuration of a nats-server that is the directory of a fleet: which edge may write which key."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from alphaedge.edge.trust.certificates import Identity
 
-FOLDER, INBOX = "edges.", "_INBOX."  # what all keys begin with, and where answers go: then the key of who has asked
+KEY_PREFIX: Final = "edges."
+INBOX_PREFIX: Final = "_INBOX."  # followed by the key of the edge that receives answers there
 
 
-def key(edge: str) -> str:
-    """An edge's key in the bucket. Names may have dots at any place, which keys may not.
+def bucket_key(edge: str) -> str:
+    """Return an edge's key in the bucket. A name may have dots anywhere, a key may not.
 
-    >>> key("berlin.shop")
+    >>> bucket_key("berlin.shop")
     'edges.berlin=shop'
     """
-    return FOLDER + edge.replace(".", "=")
+    return KEY_PREFIX + edge.replace(".", "=")
 
 
 def server_config(
     edges: Sequence[Identity], *, certs: Path, store: Path, name: str = "nats", bucket: str = "alphaedge"
 ) -> str:
-    """The configuration of a nats-server for a fleet: an edge may write its own record and read all.
+    """Write the configuration of a nats-server: each edge may write its own announcement and read all.
 
-    certs: a folder with ca.pem, and with NAME.pem and NAME.key of the server itself, issued like an edge's. An edge
-    shows its certificate, and the subject of that, in the order of RFC 2253, is a user. After a new edge write it again
-    and tell the servers (``nats-server --signal reload``). A cluster needs its ``cluster`` block beside it.
+    certs: a folder with ca.pem, and with NAME.pem and NAME.key of the server itself, issued like an edge's. store:
+    where the server keeps its streams. The subject of an edge's certificate, in the order of RFC 2253, is its user.
+    After you add an edge, write the configuration again and reload the servers (``nats-server --signal reload``). A
+    cluster needs its ``cluster`` block as well.
     """
     api = [f"$JS.API.{call}.KV_{bucket}" for call in ("STREAM.INFO", "STREAM.CREATE", "CONSUMER.CREATE")]
     users = [
         {
-            "user": f"CN={one.edge},OU={one.region}",
+            "user": f"CN={identity.edge},OU={identity.region}",
             "permissions": {
-                "publish": [f"$KV.{bucket}.{key(one.edge)}", *api],
-                "subscribe": [f"$KV.{bucket}.{FOLDER}>", f"{INBOX}{key(one.edge)}.>"],
+                "publish": [f"$KV.{bucket}.{bucket_key(identity.edge)}", *api],
+                "subscribe": [f"$KV.{bucket}.{KEY_PREFIX}>", f"{INBOX_PREFIX}{bucket_key(identity.edge)}.>"],
             },
         }
-        for one in edges
+        for identity in edges
     ]
     files = {"cert_file": f"{name}.pem", "key_file": f"{name}.key", "ca_file": "ca.pem"}
-    tls: dict[str, Any] = {what: str(certs / file) for what, file in files.items()}
+    tls: dict[str, Any] = {option: str(certs / file) for option, file in files.items()}
     jetstream, authorization = {"store_dir": str(store)}, {"users": users}
     settings = {"tls": tls | {"verify_and_map": True}, "jetstream": jetstream, "authorization": authorization}
     return json.dumps(settings, indent=2) + "\n"

@@ -10,21 +10,21 @@ class Directory(Protocol):
     """One edge's view of its fleet."""
 
     async def start(self) -> None:
-        """Begin to listen to the others."""
+        """Start to exchange announcements with the other edges. Announce something first."""
         ...
 
-    async def speak(self, record: SignedAnnouncement) -> None:
-        """Tell the others how things stand here; the last record counts. It is repeated as often as it needs to be."""
+    async def announce(self, signed: SignedAnnouncement) -> None:
+        """Replace this edge's announcement. The directory repeats it as often as it must."""
         ...
 
     def alive(self) -> Mapping[str, Announcement]:
-        """What the edges that are there say of themselves, this one included once it has spoken."""
+        """Return the announcements of the edges that are alive, by edge; this edge's too, once it has announced."""
         ...
 
-    def refused(self) -> Mapping[str, int]:
-        """How often records were not believed, by the reason."""
+    def refusals(self) -> Mapping[str, int]:
+        """Count the announcements that were refused, by reason."""
         ...
 
     async def close(self) -> None:
-        """Stop listening. The others notice by and by, at once if the last record said that this edge is gone."""
+        """Leave. Peers notice at once if the last announcement said that this edge is gone, else after a while."""
         ...

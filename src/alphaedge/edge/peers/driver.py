@@ -19,7 +19,7 @@ from alphaedge.edge.directory.protocol import Directory
 from alphaedge.edge.learning.exchange import PulledModel
 from alphaedge.edge.learning.loop import NAP, LearningLoop
 from alphaedge.edge.log import info, warn
-from alphaedge.edge.peers.pulls import PendingPull
+from alphaedge.edge.peers.pulls import PendingPull, Pulls
 from alphaedge.edge.store.status import PeerStatus
 from alphaedge.edge.transport.client import PeerClient
 from alphaedge.edge.transport.server import Handler
@@ -58,11 +58,12 @@ class PeerDriver:
         directory: Directory,
         client: PeerClient,
         policy: PolicyFile,
-        trust: Credentials,
+        credentials: Credentials,
     ) -> None:
         self.config, self.learning, self.directory = config, learning, directory
-        self._address, self._client, self._policy, self._trust = address, client, policy, trust
+        self._address, self._client, self._policy, self._credentials = address, client, policy, credentials
         self._me = Member(config.edge, config.region)
+        self._pulls = Pulls(learning.learner, learning.schema, half=config.peers.half)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="learner")
         self._rng = random.Random()  # whom to start from; nothing that is learned later depends on it
         self._foreign: dict[str, str] = {}  # edges of another schema
@@ -109,7 +110,7 @@ class PeerDriver:
         """Tell the fleet how things stand here."""
         about = await self._learner(self._about)
         self._told = time.monotonic()
-        await self.directory.speak(self._trust.sign(about))
+        await self.directory.announce(self._credentials.sign(about))
 
     def _about(self) -> Announcement:
         learner, status = self.learning.learner, self.learning.status
@@ -162,7 +163,7 @@ class PeerDriver:
             sources = self.sources()
             taught = {edge: about for edge, about in sources.items() if about.publication > 0}
             for edge in self._rng.sample(sorted(taught), len(taught)):
-                pull = await self._pull(edge, taught[edge].address, lambda _: self.learning.pulls.ask_for_a_start())
+                pull = await self._pull(edge, taught[edge].address, lambda _: self._pulls.ask_for_a_start())
                 if pull is not None:
                     await self._learner(lambda: self.learning.bootstrap(pull))  # noqa: B023
                     info("started from a peer's model", peer=edge, publication=pull.number)
@@ -171,7 +172,7 @@ class PeerDriver:
 
     async def _aggregate(self) -> None:
         began = time.monotonic()
-        await self._learner(self.learning.publish)
+        await self._learner(self.learning.start_round)
         sources = self.sources()
         learner = self.learning.learner
         if not learner.links.neighbours and sources:
@@ -184,7 +185,7 @@ class PeerDriver:
             sorted([*sources, self.config.edge]),
             {e: a.shares for e, a in self.directory.alive().items()},
         )
-        shares = await self._learner(lambda: self.learning.aggregate(pulls, candidates, topology))
+        shares = await self._learner(lambda: self.learning.finish_round(pulls, candidates, topology))
         self.learning.status.aggregations_timed += 1
         self.learning.status.aggregation_seconds += time.monotonic() - began
         for peer, status in self.peers.items():
@@ -193,18 +194,18 @@ class PeerDriver:
         self.report()
 
     async def _pull_neighbour(self, peer: str, address: str) -> PulledModel | None:
-        return await self._pull(peer, address, lambda anew: self.learning.pulls.ask(peer, anew=anew))
+        return await self._pull(peer, address, lambda anew: self._pulls.ask(peer, anew=anew))
 
     async def _pull(
         self, peer: str, address: str, ask: Callable[[bool], PendingPull], what: str = "pull"
     ) -> PulledModel | None:
         """What is wished for of an edge's model, if it comes in time and can be believed."""
-        if self._client.resting(address, peer):
+        if self._client.is_resting(address, peer):
             return None
         status = self.peers.setdefault(peer, PeerStatus())
         try:
             asked, data = await self._answered(peer, address, ask, what)
-            pull = await self._learner(lambda: self.learning.pulls.believe(peer, asked, data))
+            pull = await self._learner(lambda: self._pulls.believe(peer, asked, data))
         except ModelRefused as error:
             status.refused += 1
             warn("a peer's model is refused", peer=peer, reason=error)
@@ -222,20 +223,20 @@ class PeerDriver:
     ) -> tuple[PendingPull, bytes]:
         asked = await self._learner(lambda: ask(False))
         try:
-            return asked, await self._client.ask(address, what, asked.data, edge=peer)
+            return asked, await self._client.request(address, what, asked.data, edge=peer)
         except PeerError as error:
             if error.status != GONE:
                 raise
         asked = await self._learner(lambda: ask(True))  # it has started anew, and knows of no list of keys
-        return asked, await self._client.ask(address, what, asked.data, edge=peer)
+        return asked, await self._client.request(address, what, asked.data, edge=peer)
 
     async def _asked_for_model(self, sender: Identity, request: bytes) -> bytes:
         self._check_allowed(sender)
-        return await self._learner(lambda: self.learning.pulls.answer(sender.edge, request))
+        return await self._learner(lambda: self._pulls.answer(sender.edge, request))
 
     async def _asked_for_rows(self, sender: Identity, request: bytes) -> bytes:
         self._check_allowed(sender)
-        return await self._learner(lambda: self.learning.pulls.answer_rows(request))
+        return await self._learner(lambda: self._pulls.answer_rows(request))
 
     def _check_allowed(self, sender: Identity) -> None:
         rule = self._policy.rules.refusal(self._me, Member(sender.edge, sender.region))
@@ -248,7 +249,9 @@ class PeerDriver:
             await asyncio.sleep(ADOPT_EVERY)
             sources, neighbours = self.sources(), self.learning.learner.links.neighbours
             asked = [j for j in neighbours if j in sources] or list(sources)  # before the first aggregation: anybody
-            ready = [j for j in asked if sources[j].publication > 0 and not self._client.resting(sources[j].address, j)]
+            ready = [
+                j for j in asked if sources[j].publication > 0 and not self._client.is_resting(sources[j].address, j)
+            ]
             keys = await self._learner(lambda: self.learning.strangers(time.monotonic())) if ready else []
             if not keys:
                 continue
@@ -258,14 +261,14 @@ class PeerDriver:
                 await self._learner(lambda: self.learning.adopt(pulls))  # noqa: B023
 
     async def _pull_rows(self, peer: str, address: str, keys: list[Tensor]) -> PulledModel | None:
-        return await self._pull(peer, address, lambda _: self.learning.pulls.ask_for_rows(keys), "rows")
+        return await self._pull(peer, address, lambda _: self._pulls.ask_for_rows(keys), "rows")
 
     async def _look_for_ever(self) -> None:
         """Take up new rules and renewed certificates, and part with neighbours that a rule forbids, at once."""
         while True:
             self._policy.refresh()
             try:
-                if self._trust.refresh():
+                if self._credentials.refresh():
                     info("the certificate was renewed")
                     await self._speak()
             except (AlphaEdgeError, OSError) as error:  # half written, info: look again
@@ -283,10 +286,15 @@ class PeerDriver:
             if j in regions and not self._policy.rules.allows(Member(j, regions[j]), self._me)
         ]
         if forbidden:
-            await self._learner(lambda: self.learning.part_with(forbidden))
+            await self._learner(lambda: self._drop(forbidden))
             for peer in forbidden:
                 info("a rule has closed a link", peer=peer)
             await self._speak()
+
+    def _drop(self, peers: list[str]) -> None:
+        self.learning.drop(peers)
+        for peer in peers:
+            self._pulls.part_with(peer)
 
     def report(self) -> None:
         """Write down how things stand, now and then."""
@@ -302,10 +310,10 @@ class PeerDriver:
             one.alive, one.neighbour = edge in alive, edge in neighbours
             if not one.neighbour:
                 one.share = 0.0
-            count = self.learning.pulls.bytes.get(edge)
+            count = self._pulls.bytes.get(edge)
             if count is not None:
                 one.request_bytes, one.dense_bytes, one.row_bytes = count.request, count.dense, count.rows
-        self.learning.status.records_refused = sum(self.directory.refused().values())
+        self.learning.status.records_refused = sum(self.directory.refusals().values())
         others = {
             edge: EdgeView(region=a.region, alive=True, mixes=a.schema == self.learning.schema, vitals=a.vitals)
             for edge, a in alive.items()

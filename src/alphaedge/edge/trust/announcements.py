@@ -1,4 +1,4 @@
-"""Records: what each edge says of itself, signed, so that anybody may pass it on and nobody can change it."""
+"""Announcements: what each edge says about itself, signed, so that any edge can pass it on and none can change it."""
 
 import datetime as dt
 import re
@@ -10,22 +10,23 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from alphaedge.edge.trust.certificates import Pair, check
+from alphaedge.edge.trust.certificates import KeyPair, check_certificate
 from alphaedge.errors import AnnouncementError, CertificateError
 from alphaedge.monitoring.vitals import Vitals, is_plausible
 
-SIGNED: Final = ec.ECDSA(hashes.SHA256())
-MOST_BYTES: Final = 100_000  # of a record
-ADDRESS: Final = re.compile(r"(\[[0-9a-fA-F:.]{2,45}\]|([A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}):[0-9]{1,5}")
+SIGNATURE_ALGORITHM: Final = ec.ECDSA(hashes.SHA256())
+MAX_ANNOUNCEMENT_BYTES: Final = 100_000
+SHARE_TOLERANCE: Final = 1e-6  # shares are rounded, so their sum may exceed 1 by a little
+ADDRESS_PATTERN: Final = re.compile(r"(\[[0-9a-fA-F:.]{2,45}\]|([A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}):[0-9]{1,5}")
 
 
 @final
 class Announcement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an edge says of itself.
+    """What an edge says about itself.
 
-    address: where others reach it. schema: what it must have in common with whoever mixes with it. shares: its
-    neighbours with their normalised weights. version: grows with each record of the edge, also over restarts.
-    vitals: how it is doing, for people to look at. gone: it has left for good.
+    address: host:port at which peers reach it. schema: edges mix only with edges of the same schema. version: grows
+    with every announcement, across restarts too. publication: the number of its last publication. shares: its
+    neighbours with their shares in its last mix. vitals: numbers for people to look at. gone: it has left for good.
     """
 
     edge: str
@@ -41,71 +42,86 @@ class Announcement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 @final
 class SignedAnnouncement(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What an edge says of itself, with its signature and its certificate."""
+    """An announcement as it travels.
 
-    about: bytes
+    payload: the announcement in MessagePack. signature: of the payload. certificate: of the signing edge, in DER.
+    """
+
+    payload: bytes
     signature: bytes
     certificate: bytes
 
 
-def sign(about: Announcement, pair: Pair) -> SignedAnnouncement:
-    """A record under the edge's own certificate."""
-    body = msgspec.msgpack.encode(about)
+def sign_announcement(announcement: Announcement, pair: KeyPair) -> SignedAnnouncement:
+    """Sign an announcement with the edge's own key."""
+    payload = msgspec.msgpack.encode(announcement)
     certificate = pair.certificate.public_bytes(serialization.Encoding.DER)
-    return SignedAnnouncement(body, pair.key.sign(body, SIGNED), certificate)
+    return SignedAnnouncement(payload, pair.key.sign(payload, SIGNATURE_ALGORITHM), certificate)
 
 
-def verify(record: SignedAnnouncement, authority: x509.Certificate, now: dt.datetime) -> Announcement:
-    """What the record says, if the edge that it speaks of has signed it."""
+def verify_announcement(signed: SignedAnnouncement, authority: x509.Certificate, now: dt.datetime) -> Announcement:
+    """Decode an announcement that the edge it describes has signed; raise ``AnnouncementError`` for any other."""
     try:
-        certificate = x509.load_der_x509_certificate(record.certificate)
-        known = check(certificate, authority, now)
+        certificate = x509.load_der_x509_certificate(signed.certificate)
+        identity = check_certificate(certificate, authority, now)
         key = certificate.public_key()
         if not isinstance(key, ec.EllipticCurvePublicKey):
-            raise AnnouncementError("a record is signed with a key that is not on an elliptic curve")
-        key.verify(record.signature, record.about, SIGNED)
+            raise AnnouncementError(f"the key of {identity.edge} is not an elliptic curve key, so it can't sign")
+        key.verify(signed.signature, signed.payload, SIGNATURE_ALGORITHM)
     except (CertificateError, ValueError, UnsupportedAlgorithm) as error:
-        raise AnnouncementError(f"a record's certificate is refused: {error}") from None
+        raise AnnouncementError(f"the certificate of an announcement is refused: {error}") from None
     except InvalidSignature:
-        raise AnnouncementError(f"a record of {known.edge} is not signed by it") from None
-    about = read(record)
-    if (about.edge, about.region) != (known.edge, known.region):
-        claim = f"{about.edge} in {about.region}"
-        raise AnnouncementError(f"{known.edge} in {known.region} claims to be {claim}")
-    return about
+        raise AnnouncementError(f"an announcement of {identity.edge} has a wrong signature") from None
+    announcement = decode_announcement(signed)
+    if (announcement.edge, announcement.region) != (identity.edge, identity.region):
+        claim = f"{announcement.edge} in {announcement.region}"
+        raise AnnouncementError(f"{identity.edge} in {identity.region} claims to be {claim}")
+    return announcement
 
 
-def sign_beat(edge: str, beat: int, pair: Pair) -> bytes:
-    """The signature of an edge under a sign of life."""
-    return pair.key.sign(_beat(edge, beat), SIGNED)
+def decode_announcement(signed: SignedAnnouncement) -> Announcement:
+    """Decode an announcement and check its values, but not its signature."""
+    try:
+        announcement = msgspec.msgpack.decode(signed.payload, type=Announcement)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise AnnouncementError(f"an announcement can't be decoded ({error})") from None
+    reason = _find_fault(announcement, len(signed.payload))
+    if reason is not None:
+        raise AnnouncementError(f"an announcement of {announcement.edge[:64]} {reason}")
+    return announcement
 
 
-def verify_beat(record: SignedAnnouncement, beat: int, signature: bytes) -> bool:
-    """Whether the edge of a record, which was verified before, has signed a sign of life."""
-    key = x509.load_der_x509_certificate(record.certificate).public_key()
+def _find_fault(announcement: Announcement, size: int) -> str | None:
+    """Describe the first value that is not allowed."""
+    shares = announcement.shares
+    if size > MAX_ANNOUNCEMENT_BYTES:
+        return f"has {size} bytes; allowed: at most {MAX_ANNOUNCEMENT_BYTES}"
+    if not ADDRESS_PATTERN.fullmatch(announcement.address):
+        return f"has the address {announcement.address[:64]!r}; allowed: host:port"
+    if announcement.version < 0 or announcement.publication < 0:
+        return "has a negative version or publication; allowed: 0 or more"
+    if not all(0 <= share <= 1 for share in shares.values()) or sum(shares.values()) > 1 + SHARE_TOLERANCE:
+        return "has impossible shares; allowed: each from 0 to 1, with a sum of at most 1"
+    if not is_plausible(announcement.vitals):
+        return "has vitals with too many links or with invalid names"
+    return None
+
+
+def sign_heartbeat(edge: str, heartbeat: int, pair: KeyPair) -> bytes:
+    """Sign a heartbeat with the edge's own key."""
+    return pair.key.sign(_encode_heartbeat(edge, heartbeat), SIGNATURE_ALGORITHM)
+
+
+def verify_heartbeat(signed: SignedAnnouncement, heartbeat: int, signature: bytes) -> bool:
+    """Check that the edge of an announcement, which was verified before, has signed a heartbeat."""
+    key = x509.load_der_x509_certificate(signed.certificate).public_key()
     assert isinstance(key, ec.EllipticCurvePublicKey)
     try:
-        key.verify(signature, _beat(read(record).edge, beat), SIGNED)
+        key.verify(signature, _encode_heartbeat(decode_announcement(signed).edge, heartbeat), SIGNATURE_ALGORITHM)
     except InvalidSignature:
         return False
     return True
 
 
-def _beat(edge: str, beat: int) -> bytes:
-    return f"{edge} is alive at {beat}".encode()
-
-
-def read(record: SignedAnnouncement) -> Announcement:
-    """What the record says, whoever has written it."""
-    try:
-        about = msgspec.msgpack.decode(record.about, type=Announcement)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise AnnouncementError(f"a record can't be read ({error})") from None
-    if len(record.about) > MOST_BYTES or not ADDRESS.fullmatch(about.address):
-        raise AnnouncementError(f"a record of {about.edge[:64]} has no address that can be, or is too long")
-    wrong = [j for j, share in about.shares.items() if not 0 <= share <= 1]
-    if wrong or sum(about.shares.values()) > 1 + 1e-6 or about.version < 0 or about.publication < 0:
-        raise AnnouncementError(f"a record of {about.edge[:64]} has numbers that can't be")
-    if not is_plausible(about.vitals):
-        raise AnnouncementError(f"a record of {about.edge[:64]} tells of links that can't be")
-    return about
+def _encode_heartbeat(edge: str, heartbeat: int) -> bytes:
+    return f"{edge} is alive at {heartbeat}".encode()

@@ -1,8 +1,8 @@
 """Certificates: a private authority for a fleet, and one certificate for each of its edges.
 
-An edge's certificate says who it is (common name), where it is (organisational unit: the region that policies speak
-of) and under which names others reach it. Both ends of every connection between edges show theirs, so nobody can
-claim another's id or region. Keys are on the curve P-256; the authority's key stays with whoever runs the fleet.
+An edge's certificate names the edge (common name), its region (organisational unit, which policies refer to) and the
+hosts under which peers reach it. Both ends of every connection between edges present theirs, so no edge can claim the
+name or the region of another. Keys are on the curve P-256. The key of the authority stays with the fleet's operator.
 """
 
 import datetime as dt
@@ -19,83 +19,87 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from alphaedge.errors import CertificateError, InvalidValue, check_number
-from alphaedge.names import NAME, check_name
+from alphaedge.names import NAME_PATTERN, check_name
 
-EARLY: Final = dt.timedelta(minutes=5)  # a new certificate holds from a little before now: clocks differ
-SMALLEST_RSA: Final = 2048
-SMALLEST_CURVE: Final = 256
-USES: Final = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
+CLOCK_TOLERANCE: Final = dt.timedelta(minutes=5)  # a new certificate is valid from a little before now: clocks differ
+MIN_RSA_BITS: Final = 2048
+MIN_CURVE_BITS: Final = 256
+KEY_PURPOSES: Final = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
+HOST_PATTERN: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
+MAX_HOST_CHARACTERS: Final = 253
 
 
 @final
 @dataclass(frozen=True)
 class Identity:
-    """What a certificate says of an edge."""
+    """What a certificate says about an edge, and when the certificate is valid."""
 
     edge: str
     region: str
     hosts: tuple[str, ...]
-    begins: dt.datetime
-    ends: dt.datetime
+    not_before: dt.datetime
+    not_after: dt.datetime
 
 
 @final
 @dataclass(frozen=True)
-class Pair:
+class KeyPair:
     """A certificate with its private key."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 
     def certificate_pem(self) -> bytes:
-        """The certificate as a PEM file."""
+        """Encode the certificate as PEM."""
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     def key_pem(self) -> bytes:
-        """The key as a PEM file, not encrypted: who can read it is the edge."""
+        """Encode the key as PEM, not encrypted: anyone who can read it can act as the edge."""
         return self.key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
 
     @classmethod
-    def load(cls, certificate: bytes, key: bytes) -> "Pair":
-        """From two PEM files that belong together."""
-        found = load_certificate(certificate)
+    def load(cls, certificate_pem: bytes, key_pem: bytes) -> "KeyPair":
+        """Load a certificate and its key from PEM; refuse a key that belongs to another certificate."""
+        certificate = load_certificate(certificate_pem)
         try:
-            private = serialization.load_pem_private_key(key, password=None)
+            key = serialization.load_pem_private_key(key_pem, password=None)
         except (ValueError, TypeError) as error:
             raise CertificateError(f"the private key can't be read ({error})") from error
-        if not isinstance(private, ec.EllipticCurvePrivateKey):
-            raise CertificateError(f"the private key is {type(private).__name__}, not on an elliptic curve")
-        if private.public_key() != found.public_key():
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise CertificateError(f"the private key is {type(key).__name__}; allowed: an elliptic curve key")
+        if key.public_key() != certificate.public_key():
             raise CertificateError("the private key belongs to another certificate")
-        return cls(found, private)
+        return cls(certificate, key)
 
 
 def load_certificate(pem: bytes) -> x509.Certificate:
-    """A certificate from a PEM file."""
+    """Load a certificate from PEM."""
     try:
         return x509.load_pem_x509_certificate(pem)
     except ValueError as error:
         raise CertificateError(f"the certificate can't be read ({error})") from error
 
 
-def create_authority(fleet: str, *, now: dt.datetime, days: int) -> Pair:
-    """A new authority for a fleet of that name: a self-signed certificate that may sign edges and nothing else."""
+def create_authority(fleet: str, *, now: dt.datetime, days: int) -> KeyPair:
+    """Create the authority of a fleet: a self-signed certificate that may sign edges and nothing else."""
     check_name("fleet", fleet)
     check_number("days", days, low=1, whole=True)
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, fleet)])
-    builder = _builder(name, name, key.public_key(), now, days)
+    builder = _start_certificate(name, name, key.public_key(), now, days)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    builder = builder.add_extension(_usage(signs=True), critical=True)
-    return Pair(builder.sign(key, hashes.SHA256()), key)
+    builder = builder.add_extension(_key_usage(signs_certificates=True), critical=True)
+    return KeyPair(builder.sign(key, hashes.SHA256()), key)
 
 
-def issue(authority: Pair, edge: str, region: str, hosts: Sequence[str], *, now: dt.datetime, days: int) -> Pair:
-    """A certificate with a new key for an edge that others reach under ``hosts`` (names or addresses).
+def issue_certificate(
+    authority: KeyPair, edge: str, region: str, hosts: Sequence[str], *, now: dt.datetime, days: int
+) -> KeyPair:
+    """Issue a certificate with a new key. It never outlives the authority.
 
-    It never outlives its authority.
+    hosts: names or addresses under which peers reach the edge. days: how long the certificate is valid.
     """
     check_name("edge", edge)
     check_name("region", region)
@@ -114,64 +118,67 @@ def issue(authority: Pair, edge: str, region: str, hosts: Sequence[str], *, now:
             x509.NameAttribute(NameOID.COMMON_NAME, edge),
         ]
     )
-    builder = _builder(name, authority.certificate.subject, key.public_key(), now, days)
+    builder = _start_certificate(name, authority.certificate.subject, key.public_key(), now, days)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-    builder = builder.add_extension(_usage(signs=False), critical=True)
-    builder = builder.add_extension(x509.ExtendedKeyUsage(USES), critical=False)
-    builder = builder.add_extension(x509.SubjectAlternativeName([_host(h) for h in hosts]), critical=False)
-    return Pair(builder.sign(authority.key, hashes.SHA256()), key)
+    builder = builder.add_extension(_key_usage(signs_certificates=False), critical=True)
+    builder = builder.add_extension(x509.ExtendedKeyUsage(KEY_PURPOSES), critical=False)
+    builder = builder.add_extension(x509.SubjectAlternativeName([_general_name(h) for h in hosts]), critical=False)
+    return KeyPair(builder.sign(authority.key, hashes.SHA256()), key)
 
 
-def identity(certificate: x509.Certificate) -> Identity:
-    """Who a certificate is for; refuses one that says too little."""
-    found = {}
-    for what, oid in (("edge", NameOID.COMMON_NAME), ("region", NameOID.ORGANIZATIONAL_UNIT_NAME)):
-        values = [str(a.value) for a in certificate.subject.get_attributes_for_oid(oid)]
-        if len(values) != 1 or not re.fullmatch(NAME, values[0]):
-            raise CertificateError(f"the certificate names no {what} ({values}): it is not an edge's")
-        found[what] = values[0]
+def read_identity(certificate: x509.Certificate) -> Identity:
+    """Read the identity in a certificate; refuse one without exactly one edge and one region."""
+    names = {}
+    for field, oid in (("edge", NameOID.COMMON_NAME), ("region", NameOID.ORGANIZATIONAL_UNIT_NAME)):
+        values = [str(attribute.value) for attribute in certificate.subject.get_attributes_for_oid(oid)]
+        if len(values) != 1 or not re.fullmatch(NAME_PATTERN, values[0]):
+            raise CertificateError(f"the certificate names no {field} (found {values}; allowed: one valid name)")
+        names[field] = values[0]
     try:
-        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        hosts = [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
+        alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        addresses = map(str, alternatives.get_values_for_type(x509.IPAddress))
+        hosts = (*alternatives.get_values_for_type(x509.DNSName), *addresses)
     except x509.ExtensionNotFound:
-        hosts = []
+        hosts = ()
     return Identity(
-        found["edge"], found["region"], tuple(hosts), certificate.not_valid_before_utc, certificate.not_valid_after_utc
+        names["edge"], names["region"], hosts, certificate.not_valid_before_utc, certificate.not_valid_after_utc
     )
 
 
-def check(certificate: x509.Certificate, authority: x509.Certificate, now: dt.datetime) -> Identity:
-    """Refuse a certificate that is weak, expired, not valid yet, or signed by somebody else."""
-    for what, one in (("authority's", authority), ("edge's", certificate)):
-        _check_strength(what, one)
+def check_certificate(certificate: x509.Certificate, authority: x509.Certificate, now: dt.datetime) -> Identity:
+    """Return the identity in a certificate; refuse one that is weak, expired, not valid yet or of another authority."""
+    for owner, one in (("authority's", authority), ("edge's", certificate)):
+        _check_strength(owner, one)
         if now < one.not_valid_before_utc:
             raise CertificateError(
-                f"the {what} certificate begins only at {one.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
+                f"the {owner} certificate is not valid before {one.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
             )
         if now > one.not_valid_after_utc:
-            raise CertificateError(f"the {what} certificate ended at {one.not_valid_after_utc:%Y-%m-%d %H:%M} UTC")
+            raise CertificateError(f"the {owner} certificate ended at {one.not_valid_after_utc:%Y-%m-%d %H:%M} UTC")
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature) as error:
         raise CertificateError("the certificate was not issued by this fleet's authority") from error
-    return identity(certificate)
+    return read_identity(certificate)
 
 
-def _check_strength(what: str, certificate: x509.Certificate) -> None:
+def _check_strength(owner: str, certificate: x509.Certificate) -> None:
     key, algorithm = certificate.public_key(), certificate.signature_hash_algorithm
-    if isinstance(key, rsa.RSAPublicKey) and key.key_size < SMALLEST_RSA:
-        raise CertificateError(f"the {what} key has {key.key_size} bits; at least {SMALLEST_RSA} for RSA")
-    if isinstance(key, ec.EllipticCurvePublicKey) and key.curve.key_size < SMALLEST_CURVE:
-        raise CertificateError(f"the {what} key is on {key.curve.name}; at least {SMALLEST_CURVE} bits for a curve")
+    if isinstance(key, rsa.RSAPublicKey) and key.key_size < MIN_RSA_BITS:
+        raise CertificateError(f"the {owner} RSA key has {key.key_size} bits; allowed: at least {MIN_RSA_BITS}")
+    if isinstance(key, ec.EllipticCurvePublicKey) and key.curve.key_size < MIN_CURVE_BITS:
+        raise CertificateError(
+            f"the {owner} key is on the curve {key.curve.name}; allowed: at least {MIN_CURVE_BITS} bits"
+        )
     if not isinstance(
         key, rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey | ed448.Ed448PublicKey
     ):
-        raise CertificateError(f"the {what} key is {type(key).__name__}; RSA or an elliptic curve")
+        raise CertificateError(f"the {owner} key is {type(key).__name__}; allowed: RSA or an elliptic curve")
     if isinstance(algorithm, hashes.MD5 | hashes.SHA1):
-        raise CertificateError(f"the {what} certificate is signed with {algorithm.name}; SHA-256 or better")
+        raise CertificateError(f"the {owner} certificate is signed with {algorithm.name}; allowed: SHA-256 or better")
 
 
-def _builder(
+def _start_certificate(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: dt.datetime, days: int
 ) -> x509.CertificateBuilder:
     return (
@@ -180,17 +187,17 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - EARLY)
+        .not_valid_before(now - CLOCK_TOLERANCE)
         .not_valid_after(now + dt.timedelta(days=days))
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )
 
 
-def _usage(*, signs: bool) -> x509.KeyUsage:
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
-        digital_signature=not signs,
-        key_cert_sign=signs,
-        crl_sign=signs,
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
         content_commitment=False,
         key_encipherment=False,
         data_encipherment=False,
@@ -200,11 +207,11 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
     )
 
 
-def _host(host: str) -> x509.GeneralName:
+def _general_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         pass
-    if len(host) > 253 or not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", host):
+    if len(host) > MAX_HOST_CHARACTERS or not HOST_PATTERN.fullmatch(host):
         raise InvalidValue("hosts", host, "a host name or an IP address")
     return x509.DNSName(host)

@@ -1,28 +1,47 @@
 """Settings that a simulation and a live edge have in common: the method's, and how an edge learns from a batch."""
 
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from alphaedge.core.aggregation import Learned
 from alphaedge.core.home import Home
-from alphaedge.core.methods import Method, method
+from alphaedge.core.methods import METHODS, Method, method
 from alphaedge.core.online import Online
-from alphaedge.core.optimizer import Adagrad, Adam
-from alphaedge.core.selection import Fixed, Greedy, Random
-from alphaedge.errors import check_number
+from alphaedge.core.rules.adagrad import Adagrad
+from alphaedge.core.rules.adam import Adam
+from alphaedge.core.rules.learned import Learned
+from alphaedge.errors import InvalidValue, check_choice
+from alphaedge.import_path import is_import_path, make_object
 
-R = TypeVar("R", Method, Learned, Greedy, Random, Fixed)
+R = TypeVar("R")
 
-# The rule of id rows: Adagrad, or one of two readings of Adam (core.optimizer).
-RowRule = Literal["adagrad", "lazy", "dense"]
+# The optimizer of id rows: Adagrad, or one of two readings of Adam (core.optimizer).
+RowOptimizer = Literal["adagrad", "lazy", "dense"]
 
 
-def online(rate: float, id_rows: RowRule, id_rate: float, local_steps: int) -> Online:
-    """Adam at ``rate``; rows of ids by their own rule."""
-    adam = Adam(rate, rows="dense" if id_rows == "dense" else "lazy")
-    return Online(adam, local_steps, rows=Adagrad(id_rate) if id_rows == "adagrad" else None)
+def online(
+    rate: float, id_rows: RowOptimizer, id_rate: float, local_steps: int, optimizer: str | None = None
+) -> Online:
+    """Adam at ``rate``, or the optimizer that an import path names; id rows by their own optimizer."""
+    rule = Adam(rate, lazy_rows=id_rows != "dense") if optimizer is None else make_object("optimizer", optimizer)
+    return Online(rule, local_steps, Adagrad(id_rate) if id_rows == "adagrad" else None)
+
+
+def method_name(spec: str) -> str:
+    """What a method is called in results: its name, the name it is given, or that of the function.
+
+    >>> method_name("alphaedge"), method_name("median=mypackage.rules:Median"), method_name("mypackage.rules:median")
+    ('alphaedge', 'median', 'median')
+    """
+    name, equals, _ = spec.partition("=")
+    return name if equals else spec.rpartition(":")[2]
+
+
+def check_method(field: str, spec: str) -> None:
+    """Refuse what is neither the name of a method nor an import path."""
+    if not is_import_path(spec):
+        check_choice(field, spec, METHODS)
 
 
 class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -30,6 +49,7 @@ class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     ``aggregate_every`` (E), ``peers`` (K), ``replace`` (K') and ``select_every`` (m) apply to every method that has
     them; the rest to the learned methods only, and never to those named ``-paper``, which are literal readings.
+    ``aggregation`` and ``selection`` are import paths of rules of your own, ``package.module:name``.
     """
 
     aggregate_every: int | None = None
@@ -38,41 +58,52 @@ class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     select_every: int | None = None
     weight_rate: float | None = None
     weight_steps: int | None = None
+    weight_batches: int | None = None
     newcomer: float | None = None
     remember: bool | None = None
-    gather: int | None = None
     train_on_aggregation: bool | None = None
     adopt_rows: bool | None = None
     home: bool | None = None
+    aggregation: str | None = None
+    selection: str | None = None
 
-    def apply(self, name: str) -> Method:
-        """The method of that name with these overrides."""
-        chosen = method(name)
-        selection = chosen.selection
-        if isinstance(selection, Greedy):
-            selection = _replace(selection, peers=self.peers, replace=self.replace, every=self.select_every)
-        elif isinstance(selection, Random):
-            selection = _replace(selection, peers=self.peers, every=self.select_every)
-        elif isinstance(selection, Fixed):
-            selection = _replace(selection, peers=self.peers)
-        rule = chosen.aggregation
-        changes: dict[str, Any] = {}
-        if isinstance(rule, Learned) and not name.endswith("-paper"):
-            rule = _replace(
-                rule,
-                rate=self.weight_rate,
-                steps=self.weight_steps,
-                newcomer=self.newcomer,
-                remember=self.remember,
-                batches=self.gather,
-            )
-            changes = {"train_on_aggregation": self.train_on_aggregation, "adopt_rows": self.adopt_rows}
-            if self.home is not None:
-                chosen = replace(chosen, home=(chosen.home or Home()) if self.home else None)
-        if self.aggregate_every is not None:
-            check_number("aggregate_every", self.aggregate_every, low=1, whole=True)
-        return _replace(chosen, selection=selection, aggregation=rule, aggregate_every=self.aggregate_every, **changes)
+    def apply(self, spec: str) -> Method:
+        """The method of that name, or that an import path makes, with these overrides."""
+        chosen = _load(spec) if is_import_path(spec) else method(spec)
+        if isinstance(chosen.aggregation, Learned) and not spec.endswith("-paper"):
+            chosen = self._learned(chosen, chosen.aggregation)
+        selection = _replace(chosen.selection, peers=self.peers, replace=self.replace, every=self.select_every)
+        return _replace(chosen, selection=selection, aggregate_every=self.aggregate_every)
+
+    def _learned(self, chosen: Method, rule: Learned) -> Method:
+        own = {"rate": self.weight_rate, "steps": self.weight_steps, "weight_batches": self.weight_batches}
+        own |= {"newcomer": self.newcomer, "remember": self.remember}
+        if self.aggregation is not None:
+            for name, value in own.items():
+                if value is not None:
+                    raise InvalidValue(f"method: {name}", value, f"no override beside aggregation = {self.aggregation}")
+            chosen = replace(chosen, aggregation=make_object("method.aggregation", self.aggregation))
+        else:
+            chosen = replace(chosen, aggregation=_replace(rule, **own))
+        if self.selection is not None:
+            chosen = replace(chosen, selection=make_object("method.selection", self.selection))
+        if self.home is not None:
+            chosen = replace(chosen, home=(chosen.home or Home()) if self.home else None)
+        return _replace(chosen, train_on_aggregation=self.train_on_aggregation, adopt_rows=self.adopt_rows)
 
 
-def _replace(record: R, **changes: Any) -> R:
-    return replace(record, **{k: v for k, v in changes.items() if v is not None})
+def _load(spec: str) -> Method:
+    path = spec.partition("=")[2] if "=" in spec else spec
+    made = make_object("methods", path)
+    if not isinstance(made, Method):
+        raise InvalidValue("methods", spec, f"something that makes an alphaedge.Method, not {type(made).__name__}")
+    return made
+
+
+def _replace(value: R, **changes: Any) -> R:
+    """A copy with those changes that are given and that the value has a field for."""
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    known = {f.name for f in fields(value) if f.init}
+    given = {name: change for name, change in changes.items() if change is not None and name in known}
+    return replace(value, **given) if given else value

@@ -1,20 +1,18 @@
-"""Step 2 of the method: aggregation with learned weights.
+"""Step 2 of the method: aggregation, as far as every rule shares it.
 
     M_agg = (a_ii M_i + sum_j a_ij M_j) / (a_ii + sum_j a_ij)                              (paper, section III-B)
 
-All models are frozen; only the K + 1 numbers a are active. They descend the loss of M_agg on a revealed batch for a
-few Adam steps, starting from where the last aggregation left them. By the chain rule, with A = a_ii + sum_j a_ij,
+A rule (``core/rules``) says where the weights a come from: ``learned.py`` is the paper's. This file has what rules are
+given (``Mixing``), what they return (``Weights``) and what the framework keeps for them (``PeerMemory``).
 
-    dL/da_ij = < dL/dM_agg , M_j - M_agg > / A
-
-so one gradient of the mixture gives all K + 1, and no copy of a model enters autograd. Everything is written relative
-to the own model, X_j = M_j - M_i: the mixture is M_i + sum_j w_j X_j with w = a / A, and a row that peer j has never
-trained has X_j = 0, that is, keeps the own value.
+Everything is written relative to the own model, X_j = M_j - M_i: the mixture is M_i + sum_j w_j X_j with w = a / sum(a),
+and a row that peer j has never trained has X_j = 0, that is, keeps the own value.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, Protocol, final
 
 import torch
 from torch import Tensor
@@ -22,92 +20,46 @@ from torch.nn import functional as F
 
 from alphaedge.core.batch import Batch
 from alphaedge.core.gradients import Gradients
-from alphaedge.core.optimizer import Adam
 from alphaedge.core.state import ModelState, TableState
 from alphaedge.errors import check_number
 
 # Below this sum the weights say nothing: the own model stays.
 SMALLEST_SUM: Final = 1e-6
-# A model that claims to have learned from more than so many times the own records is not believed.
-MOST: Final = 4.0
 
 
 @final
 @dataclass(frozen=True)
-class Learned:
-    """Weights learned by gradient descent. The paper's reading is ``Learned.paper()``; see docs/decisions.
+class PeerMemory:
+    """What the framework keeps of each peer for a rule: carried from round to round, checkpointed and restored.
 
-    steps: gradient steps per aggregation.
-    rate: Adam's rate for the weights. The paper's 0.001 moves a weight by at most 0.01 per aggregation.
-    start: raw weight of the own model and of each first peer (only their ratio to ``rate`` matters).
-    newcomer: raw weight of a peer chosen later, as a share of the mean raw weight of the edge and its neighbours.
-    remember: whether a peer that is chosen again takes up the weight it had (the paper: only one that was down).
-    fade: how far a former neighbour's remembered weight goes back to a newcomer's at each selection, so that an
-        edge that has changed is tried again.
-    batches: revealed batches gathered for one learning of weights, of which each step takes the next; the edge does
-        not train on them before the mix. At most half of those between two aggregations are gathered.
-    pull: how far weights go back, before each learning, to what the models have learned from (``pulled``).
+    numbers: named numbers that the rule keeps of each model besides its raw weight, with their start values.
+    start: raw weight of the own model and of the first neighbours.
+    newcomer: raw weight of a peer chosen later, as a share of the mean raw weight of the edge and the neighbours that
+        stay.
+    remember: whether a former neighbour that is chosen again takes up the weight it had.
+    fade: how far a former neighbour's remembered weight moves towards a newcomer's at each selection, so that a peer
+        that has changed is tried again.
     """
 
-    steps: int = 10
-    rate: float = 0.2
+    numbers: Mapping[str, float] = field(default_factory=dict)
     start: float = 1.0
     newcomer: float = 0.5
     remember: bool = True
     fade: float = 0.01
-    batches: int = 5
-    pull: float = 0.5
 
     def __post_init__(self) -> None:
-        check_number("steps", self.steps, low=1, whole=True)
-        check_number("weight rate", self.rate, above=0)
         check_number("start", self.start, above=0)
         check_number("newcomer", self.newcomer, low=0)
         check_number("fade", self.fade, low=0, high=1)
-        check_number("batches", self.batches, low=1, whole=True)
-        check_number("pull", self.pull, low=0, high=1)
-
-    @classmethod
-    def paper(cls) -> "Learned":
-        """The literal reading: rate 0.001 on one batch, newcomers at 0, nothing remembered of a replaced peer."""
-        return cls(rate=0.001, newcomer=0.0, remember=False, batches=1, pull=0.0)
 
 
 @final
 @dataclass(frozen=True)
-class ByRecords:
-    """FedAvg's rule: each model weighs as many records as it had learned from when it was fetched."""
-
-
-@final
-@dataclass(frozen=True)
-class Uniform:
-    """Every model weighs the same."""
-
-
-@final
-@dataclass(frozen=True)
-class Alone:
-    """No aggregation."""
-
-
-Aggregation = Learned | ByRecords | Uniform | Alone
-
-
-@final
-@dataclass
 class Weights:
-    """Raw weights of g edges, own first, then P peers, with Adam's state for each: all [g, 1 + P]."""
+    """Raw weights of g edges, own model first, then P peers, and the rule's numbers for each: all [g, 1 + P]."""
 
     raw: Tensor
-    m: Tensor
-    v: Tensor
-    steps: Tensor
-
-    @classmethod
-    def fixed(cls, raw: Tensor) -> "Weights":
-        """Weights that are not learned."""
-        return cls(raw, torch.zeros_like(raw), torch.zeros_like(raw), torch.zeros_like(raw))
+    numbers: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 @final
@@ -128,52 +80,62 @@ class HeldModels:
     present: Tensor
 
 
-def shares(raw: Tensor, present: Tensor) -> Tensor:
-    """Weights [g, 1 + P] normalised to sum 1 over the own model and the peers that are present."""
-    return _normalised(raw * _taking(present))[0]
+class Aggregation(Protocol):
+    """An aggregation rule: how g edges weigh the models they hold, and how they combine them.
+
+    Implementations are values (frozen dataclasses), so that a method can be compared, copied and sent to another
+    process. ``alphaedge.testing.check_aggregation`` runs the checks that the built-in rules pass.
+    """
+
+    @property
+    def uses_peers(self) -> bool:
+        """Whether the rule reads peers' models at all; if not, nothing is pulled or selected."""
+        ...
+
+    @property
+    def weight_batches(self) -> int:
+        """Revealed batches that the rule wants to weigh the models on, at least 1.
+
+        The mixed model does not train on them before the mix. At most half of the batches between two aggregations
+        are taken.
+        """
+        ...
+
+    @property
+    def memory(self) -> PeerMemory:
+        """What to keep of each peer from round to round."""
+        ...
+
+    def weigh(self, mixing: "Mixing", weights: Weights) -> Weights:
+        """New raw weights [g, 1 + P], 0 or larger, from those of the last round; ``numbers`` as in ``memory``.
+
+        A peer that is not present should keep its weight and numbers for its return.
+        """
+        ...
+
+    def mix(self, mixing: "Mixing", shares: Tensor) -> None:
+        """Combine the models in place, by shares [g, 1 + P] that sum to 1 and are 0 for absent peers."""
+        ...
 
 
-def _taking(present: Tensor) -> Tensor:
+def take_part(present: Tensor) -> Tensor:
+    """Which models take part, [g, 1 + P]: the own one, and the peers that are present."""
     return F.pad(present, (1, 0), value=True)
 
 
-def _normalised(taking: Tensor) -> tuple[Tensor, Tensor]:
+def shares_of(raw: Tensor, present: Tensor) -> Tensor:
+    """Weights [g, 1 + P] normalised to sum 1 over the own model and the peers that are present."""
+    return normalise(raw * take_part(present))[0]
+
+
+def normalise(weights: Tensor) -> tuple[Tensor, Tensor]:
     """Shares, and the sum that they were divided by; if all weights vanish the own model stays."""
-    total = taking.sum(1, keepdim=True)
+    total = weights.sum(1, keepdim=True)
     vanished = total <= SMALLEST_SUM
     total = total.clamp(min=SMALLEST_SUM)
-    w = (taking / total).masked_fill_(vanished, 0)
+    w = (weights / total).masked_fill_(vanished, 0)
     w[:, :1] += vanished
     return w, total
-
-
-def pulled(weights: Weights, present: Tensor, records: Tensor, rule: Learned) -> Weights:
-    """Weights before they are learned, drawn a part of the way to what each model has learned from, [g, 1 + P].
-
-    Who is not known to be better or worse than another is worth as much as it has seen. The sum stays the same, and
-    nobody counts for more than ``MOST`` times the own records, whatever it claims.
-    """
-    taking, own = _taking(present), records[:, :1].clamp(min=1)
-    amount = torch.cat([own, records[:, 1:].minimum(own * MOST)], dim=1) * taking
-    scale = (weights.raw * taking).sum(1, keepdim=True) / amount.sum(1, keepdim=True)
-    raw = torch.where(taking, torch.lerp(weights.raw, amount * scale, rule.pull), weights.raw)
-    return Weights(raw, weights.m, weights.v, weights.steps)
-
-
-def weight_gradient(raw: Tensor, present: Tensor, differences: Sequence[Tensor], slope: Sequence[Tensor]) -> Tensor:
-    """dL/da [g, 1 + P] from dL/dM_agg and X, both in parts: [g, F] and [g, P, F] (zero where a peer is absent)."""
-    taking = _taking(present)
-    return _gradient(*_normalised(raw * taking), differences, slope) * taking
-
-
-def _gradient(w: Tensor, total: Tensor, differences: Sequence[Tensor], slope: Sequence[Tensor]) -> Tensor:
-    # < dL/dM_agg, M_j - M_i >, which is 0 for the own model. In this order of factors bmm is 14 times faster.
-    along = sum(
-        torch.bmm(s.unsqueeze(1), x.transpose(1, 2)).squeeze(1) for x, s in zip(differences, slope, strict=True)
-    )
-    assert isinstance(along, Tensor)
-    along = F.pad(along, (1, 0))
-    return (along - (w * along).sum(1, keepdim=True)) / total
 
 
 def mixture(w: Tensor, own: Tensor, differences: Tensor) -> Tensor:
@@ -194,95 +156,120 @@ class Objective:
     slope: Callable[[list[Tensor]], Sequence[Tensor]]
 
 
-def learn_weights(weights: Weights, present: Tensor, objectives: Sequence[Objective], rule: Learned) -> Weights:
-    """A few gradient steps on the weights alone, one after the other on each of the gathered batches.
+@final
+@dataclass(frozen=True)
+class Mixing:
+    """One mix of g edges, as a rule sees it: the own models, the held ones, and the batches to weigh them on.
 
-    A peer that is not present keeps its weight and its Adam state for its return.
+    models: of the g edges; a rule moves them by ``weighted_mean`` or ``coordinatewise``.
+    records: [g, 1 + P], examples that each model has learned from, as its publication claims; own model first.
+    known: per id table [g, rows + 1], the rows that each edge has. Rows that only peers know stay out of the mix, but
+        those in ``wanted`` are adopted from them (cold start).
     """
-    taking = _taking(present)
-    adam, moves = Adam(rate=rule.rate), taking.to(weights.raw.dtype)
-    raw, m, v = weights.raw, weights.m.clone(), weights.v.clone()
-    # Adam's bias corrections of all steps at once; a weight that takes no part keeps its count.
-    counts = weights.steps + moves * torch.arange(1, rule.steps + 1, dtype=moves.dtype).view(-1, 1, 1)
-    ahead = adam.rate * moves / (1 - adam.beta1**counts).clamp(min=1e-30)
-    spread = (1 - adam.beta2**counts).clamp(min=1e-30).rsqrt()
-    toward_m, toward_v = (1 - adam.beta1) * moves, (1 - adam.beta2) * moves
-    for step in range(rule.steps):
-        now = objectives[step % len(objectives)]
-        w, total = _normalised(raw * taking)
-        mixed = [mixture(w, mine, x) for mine, x in zip(now.own, now.differences, strict=True)]
-        gradient = _gradient(w, total, now.differences, now.slope(mixed))
-        m.lerp_(gradient, toward_m)
-        v.lerp_(gradient * gradient, toward_v)
-        raw = (raw - ahead[step] * m / (v.sqrt() * spread[step] + adam.eps)).clamp_(min=0)
-    return Weights(raw, m, v, counts[-1])
+
+    models: ModelState
+    held: HeldModels
+    records: Tensor
+    batches: Sequence[Batch]
+    gradients: Gradients
+    known: Sequence[Tensor]
+    wanted: Sequence[Tensor] = ()
+
+    @property
+    def present(self) -> Tensor:
+        """Which peers take part, [g, P]."""
+        return self.held.present
+
+    @cached_property
+    def differences(self) -> Tensor:
+        """X_j = M_j - M_i of the dense parts, [g, P, D]; 0 for a peer that is not present."""
+        held = self.held
+        peers = held.dense.index_select(0, held.index.flatten()).view(*held.index.shape, -1)
+        differences = peers.sub_(self.models.dense.unsqueeze(1))
+        if not bool(held.present.all()):
+            differences.masked_fill_(~held.present.unsqueeze(2), 0)
+        return differences
+
+    def objectives(self) -> list[Objective]:
+        """The loss of a mixture on each batch, for rules that learn their weights by its gradient."""
+        return [self._objective(batch) for batch in self.batches]
+
+    def _objective(self, batch: Batch) -> Objective:
+        """The loss on one batch by the dense part and the few rows that the batch names; no other row touches it."""
+        models, held = self.models, self.held
+        own, peers, sizes = list[Tensor](), list[Tensor](), list[torch.Size]()
+        for t, (table, rows) in enumerate(zip(models.tables, batch.rows, strict=True)):
+            mine = table.gather(table.value, table.flat(rows))
+            place = held.index.unsqueeze(2) * held.tables[t].shape[1] + rows.unsqueeze(1)  # [g, P, C]
+            theirs = F.embedding(place, held.tables[t].view(-1, mine.shape[-1]))
+            trained = held.has[t].view(-1).index_select(0, place.view(-1)).view(place.shape)
+            counts = trained & held.present.unsqueeze(2)
+            own.append(mine.flatten(1))
+            peers.append(theirs.sub_(mine.unsqueeze(1)).masked_fill_(~counts.unsqueeze(3), 0).flatten(2))
+            sizes.append(mine.shape[1:])
+
+        def slope(mixed: list[Tensor]) -> list[Tensor]:
+            parts = torch.split_with_sizes(mixed[1], [size.numel() for size in sizes], dim=1) if sizes else ()
+            rows = [part.reshape(len(part), *size) for part, size in zip(parts, sizes, strict=True)]
+            found = self.gradients.gradient(mixed[0], rows, models.buffers, batch.inputs, batch.labels, training=False)
+            return [found.dense, torch.cat([r.flatten(1) for r in found.rows], dim=1)] if sizes else [found.dense]
+
+        if not sizes:
+            return Objective([models.dense], [self.differences], slope)
+        return Objective([models.dense, torch.cat(own, dim=1)], [self.differences, torch.cat(peers, dim=2)], slope)
+
+    def weighted_mean(self, shares: Tensor) -> None:
+        """Make each model the mean of all that take part, by their shares."""
+        models, held = self.models, self.held
+        models.dense = mixture(shares, models.dense, self.differences)
+        for name, gaps in self._statistics().items():
+            own = models.buffers[name]
+            models.buffers[name] = own + torch.einsum("gp,gpf->gf", shares[:, 1:], gaps).view(own.shape)
+        for t, table in enumerate(models.tables):
+            wanted = self.wanted[t] if self.wanted else None
+            _mean_rows(table, held.tables[t], held.has[t], held.index, shares, self.known[t], wanted)
+
+    def coordinatewise(self, combine: Callable[[Tensor], Tensor]) -> None:
+        """Make each number of each model what ``combine`` makes of that number in all models that have it.
+
+        combine: maps [g, 1 + P, F] to [g, F], own model first; NaN stands where a model takes no part or has not
+        trained the row, so ``lambda values: values.nanmedian(1).values`` is the median. Slower than
+        ``weighted_mean``: every table is gathered whole.
+        """
+        models, held = self.models, self.held
+        statistics = self._statistics()
+        absent = ~take_part(held.present).unsqueeze(2)
+
+        def combined(own: Tensor, differences: Tensor, missing: Tensor) -> Tensor:
+            values = torch.cat([own.unsqueeze(1), own.unsqueeze(1) + differences], dim=1)
+            return combine(values.masked_fill_(missing, torch.nan))
+
+        models.dense = combined(models.dense, self.differences, absent)
+        for name, gaps in statistics.items():
+            own = models.buffers[name]
+            models.buffers[name] = combined(own.flatten(1), gaps, absent).view(own.shape)
+        for t, table in enumerate(models.tables):
+            known = self.known[t]
+            theirs = held.has[t][held.index] & held.present.unsqueeze(2)  # [g, P, rows + 1]
+            takes_part = (known | self.wanted[t] if self.wanted else known) & theirs.any(1)
+            missing = ~torch.cat([known.unsqueeze(1), theirs], dim=1).unsqueeze(3)
+            mine = table.value[table.edges]
+            differences = (held.tables[t][held.index] - mine.unsqueeze(1)).flatten(2)
+            width = mine.shape[-1]
+            rows = combined(mine.flatten(1), differences, missing.expand(-1, -1, -1, width).flatten(2)).view(mine.shape)
+            table.value[table.edges] = torch.where(takes_part.unsqueeze(2), rows, mine)
+
+    def _statistics(self) -> dict[str, Tensor]:
+        """Differences of the running statistics that are mixed, by name [g, P, F]."""
+        held, gaps = self.held, dict[str, Tensor]()
+        for name, pool in held.statistics.items():
+            own = self.models.buffers[name]
+            gap = pool[held.index].view(*held.index.shape, -1) - own.view(len(own), 1, -1)
+            gaps[name] = gap.masked_fill_(~held.present.unsqueeze(2), 0).nan_to_num_(nan=0.0)  # inf - inf: a constant
+        return gaps
 
 
-def aggregate(
-    fleet: ModelState,
-    fetched: HeldModels,
-    weights: Weights,
-    rule: Aggregation,
-    batches: Sequence[Batch],
-    gradients: Gradients,
-    known: Sequence[Tensor],
-    wanted: Sequence[Tensor] = (),
-) -> Weights:
-    """One aggregation of g edges: learn the weights on ``batches`` (if the rule does), mix ``fleet`` in place.
-
-    ``known[t]`` [g, rows + 1] are the rows that each edge has; rows that only peers know stay out of the mix, but
-    those in ``wanted[t]`` are adopted from them (cold start). Returns the new raw weights.
-    """
-    if not bool(fetched.present.any()):
-        return weights
-    peers = fetched.dense.index_select(0, fetched.index.flatten()).view(*fetched.index.shape, -1)
-    differences = peers.sub_(fleet.dense.unsqueeze(1))
-    if not bool(fetched.present.all()):
-        differences.masked_fill_(~fetched.present.unsqueeze(2), 0)
-    if isinstance(rule, Learned):
-        objectives = [_objective(fleet, fetched, batch, gradients, differences) for batch in batches]
-        weights = learn_weights(weights, fetched.present, objectives, rule)
-    w = shares(weights.raw, fetched.present)
-    fleet.dense = mixture(w, fleet.dense, differences)
-    for name, pool in fetched.statistics.items():
-        own = fleet.buffers[name]
-        gaps = pool[fetched.index].view(*fetched.index.shape, -1) - own.view(len(own), 1, -1)
-        gaps = gaps.masked_fill_(~fetched.present.unsqueeze(2), 0).nan_to_num_(nan=0.0)  # inf - inf: a constant
-        fleet.buffers[name] = own + torch.einsum("gp,gpf->gf", w[:, 1:], gaps).view(own.shape)
-    for t, table in enumerate(fleet.tables):
-        pool, has, adopt = fetched.tables[t], fetched.has[t], wanted[t] if wanted else None
-        _mix_rows(table, pool, has, fetched.index, w, known[t], adopt)
-    return weights
-
-
-def _objective(
-    fleet: ModelState, fetched: HeldModels, batch: Batch, gradients: Gradients, differences: Tensor
-) -> Objective:
-    """The loss on one batch by the dense part and the few rows that the batch names; no other row touches it."""
-    own, peers, sizes = list[Tensor](), list[Tensor](), list[torch.Size]()
-    for t, (table, rows) in enumerate(zip(fleet.tables, batch.rows, strict=True)):
-        mine = table.gather(table.value, table.flat(rows))
-        place = fetched.index.unsqueeze(2) * fetched.tables[t].shape[1] + rows.unsqueeze(1)  # [g, P, C]
-        theirs = F.embedding(place, fetched.tables[t].view(-1, mine.shape[-1]))
-        counts = fetched.has[t].view(-1).index_select(0, place.view(-1)).view(place.shape) & fetched.present.unsqueeze(
-            2
-        )
-        own.append(mine.flatten(1))
-        peers.append(theirs.sub_(mine.unsqueeze(1)).masked_fill_(~counts.unsqueeze(3), 0).flatten(2))
-        sizes.append(mine.shape[1:])
-
-    def slope(mixed: list[Tensor]) -> list[Tensor]:
-        parts = torch.split_with_sizes(mixed[1], [size.numel() for size in sizes], dim=1) if sizes else ()
-        rows = [part.reshape(len(part), *size) for part, size in zip(parts, sizes, strict=True)]
-        found = gradients.gradient(mixed[0], rows, fleet.buffers, batch.inputs, batch.labels, training=False)
-        return [found.dense, torch.cat([r.flatten(1) for r in found.rows], dim=1)] if sizes else [found.dense]
-
-    if not sizes:
-        return Objective([fleet.dense], [differences], slope)
-    return Objective([fleet.dense, torch.cat(own, dim=1)], [differences, torch.cat(peers, dim=2)], slope)
-
-
-def _mix_rows(
+def _mean_rows(
     table: TableState, pool: Tensor, has: Tensor, index: Tensor, w: Tensor, known: Tensor, wanted: Tensor | None
 ) -> None:
     """Mix the known rows of an id table in place, and adopt the wanted ones that only peers know.

@@ -1,41 +1,54 @@
-"""AlphaEdge and its five rivals: each a rule for weights and a rule for peers.
+"""Methods: compositions of a rule for weights and a rule for peers. AlphaEdge and its five rivals are functions here.
 
 ========== ==================== ===========================
 method     weights              peers
 ========== ==================== ===========================
-AlphaEdge  learned              greedy, two hops
-RandPS     learned              K random ones, anew each time
-NoPS       learned              everybody
-FedWeight  by records learned   K random ones, fixed
-UniWeight  equal                K random ones, fixed
-NoAgg      alone                nobody
+alphaedge  learned              greedy, two hops
+randps     learned              K random ones, drawn each time
+nops       learned              everybody
+fedweight  by records learned   K random ones, fixed
+uniweight  equal                K random ones, fixed
+noagg      alone                nobody
 ========== ==================== ===========================
 
 AlphaEdge, RandPS and NoPS differ in their peers alone, so with at most K + 1 edges they are one method.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal, final
 
-from alphaedge.core.aggregation import Aggregation, Alone, ByRecords, Learned, Uniform
+from alphaedge.core.aggregation import Aggregation
 from alphaedge.core.home import Home
-from alphaedge.core.selection import Everybody, Fixed, Greedy, Nobody, Random, Selection
+from alphaedge.core.protocols import check_rule
+from alphaedge.core.rules.alone import Alone
+from alphaedge.core.rules.by_records import ByRecords
+from alphaedge.core.rules.everybody import Everybody
+from alphaedge.core.rules.fixed import Fixed
+from alphaedge.core.rules.greedy import Greedy
+from alphaedge.core.rules.learned import Learned
+from alphaedge.core.rules.nobody import Nobody
+from alphaedge.core.rules.random import Random
+from alphaedge.core.rules.uniform import Uniform
+from alphaedge.core.selection import Selection
 from alphaedge.errors import check_choice, check_number
 
 
+@final
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A way for edges to learn from each other. Abstract: the six below are final and differ in their defaults.
+    """A way for edges to learn from each other, in a simulation and in a fleet alike.
 
+    aggregation: how models are weighed and mixed. selection: whom an edge pulls from.
     aggregate_every: E; the edge aggregates at every E-th batch.
-    train_on_aggregation: whether the aggregation batch is trained on as well, after the mix (the paper's learned
-        methods leave it out, 1/E of the data; its other methods train on every batch).
+    train_on_aggregation: whether the batches that weights were learned on are trained on as well, after the mix (the
+        paper's learned methods leave the aggregation batch out, 1/E of the data; its other methods train on every
+        batch).
     adopt_rows: whether an id that only peers know starts from their weighted mean (cold start).
-    publish: what others may fetch: the model as ``"trained"``, published before the mix, or as ``"mixed"``, after it.
+    publish: what peers may pull: the model as ``"trained"``, published before the mix, or as ``"mixed"``, after it.
         A mixed model holds little of the edge's own last training, and every further mix thins that again.
     statistics: running statistics (buffers) stay ``"local"`` or are ``"mixed"`` like parameters.
-    home: the never-mixed twin, or None.
+    home: the model that is never mixed, or None.
     """
 
     aggregation: Aggregation
@@ -48,110 +61,85 @@ class Method:
     home: Home | None = None
 
     def __post_init__(self) -> None:
+        check_rule("aggregation", self.aggregation, Aggregation)
+        check_rule("selection", self.selection, Selection)
         check_number("aggregate_every", self.aggregate_every, low=1, whole=True)
         check_choice("publish", self.publish, ["trained", "mixed"])
         check_choice("statistics", self.statistics, ["local", "mixed"])
 
     @property
-    def gathered(self) -> int:
-        """How many batches an aggregation learns its weights on."""
-        if not isinstance(self.aggregation, Learned):
-            return 1
-        return max(1, min(self.aggregation.batches, self.aggregate_every // 2))
+    def weight_batches(self) -> int:
+        """Batches that an aggregation weighs the models on: as many as the rule wants, at most half of E."""
+        return max(1, min(self.aggregation.weight_batches, self.aggregate_every // 2))
 
 
-# What the literal readings of the three learned methods have in common.
-_AS_PRINTED: Final[Mapping[str, Any]] = {
-    "aggregation": Learned.paper(),
-    "train_on_aggregation": False,
-    "adopt_rows": False,
-    "home": None,
-}
+def alphaedge(**changes: Any) -> Method:
+    """Learned weights, greedy two-hop peers, a home model. ``changes``: fields of ``Method``."""
+    return _composed(changes, aggregation=Learned(), selection=Greedy(), home=Home())
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class AlphaEdge(Method):
-    """Learned weights, greedy two-hop peers. ``AlphaEdge.paper()`` is the literal reading of the paper."""
-
-    aggregation: Aggregation = field(default_factory=Learned)
-    selection: Selection = field(default_factory=Greedy)
-    home: Home | None = field(default_factory=Home)
-
-    @classmethod
-    def paper(cls) -> "AlphaEdge":
-        """As printed: weight rate 0.001, newcomers at 0, replaced in any case, no cold start, the aggregation batch
-        not trained on, no home model."""
-        return cls(selection=Greedy(keep_better=False, useless=0.0), **_AS_PRINTED)
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class RandPS(Method):
+def randps(**changes: Any) -> Method:
     """AlphaEdge with K random peers at every aggregation."""
-
-    aggregation: Aggregation = field(default_factory=Learned)
-    selection: Selection = field(default_factory=Random)
-    home: Home | None = field(default_factory=Home)
-
-    @classmethod
-    def paper(cls) -> "RandPS":
-        """The rival of ``AlphaEdge.paper()``."""
-        return cls(**_AS_PRINTED)
+    return _composed(changes, aggregation=Learned(), selection=Random(), home=Home())
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class NoPS(Method):
+def nops(**changes: Any) -> Method:
     """AlphaEdge with everybody as a peer."""
-
-    aggregation: Aggregation = field(default_factory=Learned)
-    selection: Selection = field(default_factory=Everybody)
-    home: Home | None = field(default_factory=Home)
-
-    @classmethod
-    def paper(cls) -> "NoPS":
-        """The rival of ``AlphaEdge.paper()``."""
-        return cls(**_AS_PRINTED)
+    return _composed(changes, aggregation=Learned(), selection=Everybody(), home=Home())
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class FedWeight(Method):
+def fedweight(**changes: Any) -> Method:
     """Federated averaging among peers: each model weighs the records it has learned from."""
-
-    aggregation: Aggregation = field(default_factory=ByRecords)
-    selection: Selection = field(default_factory=Fixed)
+    return _composed(changes, aggregation=ByRecords(), selection=Fixed())
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class UniWeight(Method):
+def uniweight(**changes: Any) -> Method:
     """The plain mean of the edge and its peers."""
-
-    aggregation: Aggregation = field(default_factory=Uniform)
-    selection: Selection = field(default_factory=Fixed)
+    return _composed(changes, aggregation=Uniform(), selection=Fixed())
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class NoAgg(Method):
+def noagg(**changes: Any) -> Method:
     """Every edge on its own."""
+    return _composed(changes, aggregation=Alone(), selection=Nobody())
 
-    aggregation: Aggregation = field(default_factory=Alone)
-    selection: Selection = field(default_factory=Nobody)
+
+def alphaedge_paper(**changes: Any) -> Method:
+    """AlphaEdge as printed: weight rate 0.001, newcomers at 0, peers replaced in any case, no cold start, the
+    aggregation batch not trained on, no home model."""
+    return _as_printed(changes, selection=Greedy(keep_better=False, useless=0.0))
+
+
+def randps_paper(**changes: Any) -> Method:
+    """RandPS as printed, the rival of ``alphaedge_paper``."""
+    return _as_printed(changes, selection=Random())
+
+
+def nops_paper(**changes: Any) -> Method:
+    """NoPS as printed, the rival of ``alphaedge_paper``."""
+    return _as_printed(changes, selection=Everybody())
+
+
+def _as_printed(changes: Mapping[str, Any], *, selection: Selection) -> Method:
+    """What the literal readings of the three learned methods have in common."""
+    return _composed(
+        changes, aggregation=Learned.paper(), selection=selection, train_on_aggregation=False, adopt_rows=False
+    )
+
+
+def _composed(changes: Mapping[str, Any], **parts: Any) -> Method:
+    return Method(**{**parts, **changes})
 
 
 METHODS: Final[Mapping[str, Callable[[], Method]]] = {
-    "alphaedge": AlphaEdge,
-    "fedweight": FedWeight,
-    "uniweight": UniWeight,
-    "randps": RandPS,
-    "nops": NoPS,
-    "noagg": NoAgg,
-    "alphaedge-paper": AlphaEdge.paper,
-    "randps-paper": RandPS.paper,
-    "nops-paper": NoPS.paper,
+    "alphaedge": alphaedge,
+    "fedweight": fedweight,
+    "uniweight": uniweight,
+    "randps": randps,
+    "nops": nops,
+    "noagg": noagg,
+    "alphaedge-paper": alphaedge_paper,
+    "randps-paper": randps_paper,
+    "nops-paper": nops_paper,
 }
 
 

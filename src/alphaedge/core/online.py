@@ -15,7 +15,9 @@ from torch import Tensor
 
 from alphaedge.core.batch import Batch
 from alphaedge.core.gradients import Gradients
-from alphaedge.core.optimizer import Adam, Optimizer
+from alphaedge.core.optimizer import Optimizer
+from alphaedge.core.protocols import check_rule
+from alphaedge.core.rules.adam import Adam
 from alphaedge.core.state import ModelState
 from alphaedge.errors import check_number
 
@@ -23,62 +25,64 @@ from alphaedge.errors import check_number
 @final
 @dataclass(frozen=True)
 class Online:
-    """How an edge learns from a batch: which rule, and how many steps (the paper: Adam at 0.001, one).
+    """How an edge learns from a batch: the optimizer, and how many steps (the paper: Adam at 0.001, one).
 
-    rows: the rule of id rows, where they have one of their own.
+    row_optimizer: the optimizer of id rows, where they have one of their own.
     """
 
     optimizer: Optimizer = field(default_factory=Adam)
     local_steps: int = 1
-    rows: Optimizer | None = None
+    row_optimizer: Optimizer | None = None
 
     def __post_init__(self) -> None:
+        check_rule("optimizer", self.optimizer, Optimizer)
+        check_rule("row_optimizer", self.for_rows, Optimizer)
         check_number("local_steps", self.local_steps, low=1, whole=True)
 
     @property
-    def row_rule(self) -> Optimizer:
-        """The rule of id rows."""
-        return self.rows or self.optimizer
+    def for_rows(self) -> Optimizer:
+        """The optimizer of id rows."""
+        return self.row_optimizer or self.optimizer
 
 
-def predict(fleet: ModelState, batch: Batch, gradients: Gradients) -> Tensor:
+def predict(models: ModelState, batch: Batch, gradients: Gradients) -> Tensor:
     """The outputs [k, B] of each edge's model on its batch."""
-    rows = [t.gather(t.value, t.flat(r)) for t, r in zip(fleet.tables, batch.rows, strict=True)]
-    return gradients.outputs(fleet.dense, rows, fleet.buffers, batch.inputs)
+    rows = [t.gather(t.value, t.flat(r)) for t, r in zip(models.tables, batch.rows, strict=True)]
+    return gradients.outputs(models.dense, rows, models.buffers, batch.inputs)
 
 
-def learn(fleet: ModelState, batch: Batch, gradients: Gradients, online: Online) -> tuple[Tensor, Tensor]:
+def learn(models: ModelState, batch: Batch, gradients: Gradients, online: Online) -> tuple[Tensor, Tensor]:
     """One online step of each edge on its revealed batch, in place.
 
     Returns the outputs [k, B] and losses [k] from before the step.
     """
     first: tuple[Tensor, Tensor] | None = None
     for _ in range(online.local_steps):
-        found = _step(fleet, batch, gradients, online)
+        found = _step(models, batch, gradients, online)
         first = first or found
     assert first is not None
     return first
 
 
-def _step(fleet: ModelState, batch: Batch, gradients: Gradients, online: Online) -> tuple[Tensor, Tensor]:
-    places = [t.flat(r) for t, r in zip(fleet.tables, batch.rows, strict=True)]
-    rows = [t.gather(t.value, p) for t, p in zip(fleet.tables, places, strict=True)]
-    found = gradients.gradient(fleet.dense, rows, fleet.buffers, batch.inputs, batch.labels)
-    fleet.steps += 1
-    online.optimizer.update(fleet.dense, fleet.dense_m, fleet.dense_v, found.dense, fleet.steps)
-    rule = online.row_rule
-    for table, batch_rows, place, value, slope in zip(fleet.tables, batch.rows, places, rows, found.rows, strict=True):
-        if rule.rows == "lazy":
+def _step(models: ModelState, batch: Batch, gradients: Gradients, online: Online) -> tuple[Tensor, Tensor]:
+    places = [t.flat(r) for t, r in zip(models.tables, batch.rows, strict=True)]
+    rows = [t.gather(t.value, p) for t, p in zip(models.tables, places, strict=True)]
+    found = gradients.gradient(models.dense, rows, models.buffers, batch.inputs, batch.labels)
+    models.steps += 1
+    online.optimizer.update(models.dense, models.dense_m, models.dense_v, found.dense, models.steps)
+    rule = online.for_rows
+    for table, batch_rows, place, value, slope in zip(models.tables, batch.rows, places, rows, found.rows, strict=True):
+        if rule.lazy_rows:
             m, v = table.gather(table.m, place), table.gather(table.v, place)
-            rule.update(value, m, v, slope, fleet.steps)
+            rule.update(value, m, v, slope, models.steps)
             for storage, moved in ((table.value, value), (table.m, m), (table.v, v)):
                 table.scatter(storage, place, moved)
         else:
             whole = table.value[table.edges], table.m[table.edges], table.v[table.edges]
             spread = torch.zeros_like(whole[0])
-            local = torch.arange(len(fleet))[:, None] * spread.shape[1] + batch_rows
+            local = torch.arange(len(models))[:, None] * spread.shape[1] + batch_rows
             spread.view(-1, spread.shape[-1]).index_add_(0, local.reshape(-1), slope.reshape(-1, spread.shape[-1]))
-            rule.update(*whole, spread, fleet.steps)
+            rule.update(*whole, spread, models.steps)
             table.value[table.edges], table.m[table.edges], table.v[table.edges] = whole
-    fleet.buffers.update(found.buffers)
+    models.buffers.update(found.buffers)
     return found.outputs, found.losses

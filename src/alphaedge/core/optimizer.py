@@ -1,139 +1,34 @@
-"""Gradient rules on stacked state: one row a model, each model with its own step count.
+"""How parameters move: what an optimizer is on stacked state, one row a model, each model with its own step count.
 
-Adam (Kingma and Ba, 2015), with g the gradient and t the edge's step count:
-
-    m <- b1 m + (1 - b1) g          v <- b2 v + (1 - b2) g^2
-    p <- p - rate * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
-
-**Rows of id tables** follow one of two readings of Adam, ``Adam.rows``. ``"lazy"`` moves only the rows that the batch
-names: then "changed since the last fetch" has a meaning, as the paper assumes. ``"dense"`` is what ``torch.optim.Adam``
-does to an ``nn.Embedding``: momentum keeps moving every row that was ever touched. Or rows have a rule of their own
-(``Online.rows``): Adagrad, whose steps shrink with what a row has seen. See docs/decisions.
+The rules are in ``core/rules``: Adam, Adagrad, SGD. **Rows of id tables** follow one of two readings. A rule with lazy
+rows moves only the rows that the batch names: then "changed since the last pull" has a meaning, as the paper assumes.
+A rule with dense rows does what ``torch.optim.Adam`` does to an ``nn.Embedding``: momentum keeps moving every row that
+was ever touched. Or rows have a rule of their own (``Online.row_optimizer``). See docs/decisions.
 """
 
-from dataclasses import dataclass
-from typing import Literal, final
+from typing import Protocol
 
-import torch
 from torch import Tensor
 
-from alphaedge.errors import check_choice, check_number
 
-RowRule = Literal["lazy", "dense"]
+class Optimizer(Protocol):
+    """A gradient rule. All tensors are moved in place; ``m`` and ``v`` are two numbers it may keep per parameter."""
 
-
-@final
-@dataclass(frozen=True)
-class Adam:
-    """Adam with PyTorch's defaults; ``rows`` says what happens to id rows that a batch does not name."""
-
-    rate: float = 0.001
-    beta1: float = 0.9
-    beta2: float = 0.999
-    eps: float = 1e-8
-    rows: RowRule = "lazy"
-
-    def __post_init__(self) -> None:
-        check_number("rate", self.rate, above=0)
-        check_number("beta1", self.beta1, low=0, below=1)
-        check_number("beta2", self.beta2, low=0, below=1)
-        check_number("eps", self.eps, above=0)
-        check_choice("rows", self.rows, ["lazy", "dense"])
+    @property
+    def lazy_rows(self) -> bool:
+        """Whether id rows that a batch does not name stay as they are."""
+        ...
 
     def update(self, value: Tensor, m: Tensor, v: Tensor, gradient: Tensor, steps: Tensor) -> None:
-        """One step in place. All four are [k, ...]; ``steps`` [k] counts each model's steps, this one included."""
-        if value.numel() == 0:
-            return
-        # The fused kernel reads memory in order, whatever the strides say.
-        gradient = gradient.contiguous()
-        counts = steps.tolist()
-        if counts.count(counts[0]) == len(counts):
-            values, gradients, ms, vs = [value], [gradient], [m], [v]
-            numbers = [torch.tensor(float(counts[0]))]
-        else:
-            values, gradients, ms, vs = (list(t.unbind(0)) for t in (value, gradient, m, v))
-            numbers = list(steps.to(torch.float32).unbind(0))
-        torch._fused_adam_(
-            values,
-            gradients,
-            ms,
-            vs,
-            [],
-            numbers,
-            lr=self.rate,
-            beta1=self.beta1,
-            beta2=self.beta2,
-            weight_decay=0.0,
-            eps=self.eps,
-            amsgrad=False,
-            maximize=False,
-        )
+        """One step. All four are [k, ...]; ``steps`` [k] counts each model's steps, this one included."""
+        ...
 
     def coast(
         self, value: Tensor, m: Tensor, v: Tensor, before: Tensor, missed: Tensor, owner: Tensor | None = None
     ) -> None:
-        """``missed`` steps with gradient zero at once, in place, after ``before`` steps; both [k], one per model.
+        """``missed`` steps with gradient zero at once, after ``before`` steps; both [k], one per model.
 
         ``value``, ``m`` and ``v`` are [k, ...], or [U, ...] with ``owner`` [U] saying which model each belongs to.
-        With A = sum a_s, a_s = b1^s / (1 - b1^(t+s)), c_s = sqrt(b2^s / (1 - b2^(t+s))) over s = 1..k:
-        m <- b1^k m and v <- b2^k v exactly, p <- p - rate A m / (B sqrt(v) + eps) with B = A / sum(a_s / c_s), to
-        float32 rounding as long as k <= max(1, min(32, t / 20)); longer coasts are cut into such pieces.
+        Only called on a rule whose rows are not lazy.
         """
-        before, left = before.clone(), missed.clone()
-        while bool((left > 0).any()):
-            k = torch.minimum(left, torch.clamp(before // 20, 1, 32))
-            s = torch.arange(1, int(k.max()) + 1, dtype=torch.float64)
-            t = before[:, None] + s
-            a = (self.beta1**s / (1 - self.beta1**t)) * (s <= k[:, None])
-            c = torch.sqrt(self.beta2**s / (1 - self.beta2**t))
-            total, stretched = a.sum(1), (a / c).sum(1).clamp(min=1e-30)
-            factors = (self.rate * total, total / stretched, self.beta1 ** k.double(), self.beta2 ** k.double())
-            shape = (-1,) + (1,) * (value.dim() - 1)
-            ahead, bend, fade_m, fade_v = (
-                (f if owner is None else f[owner]).to(value.dtype).view(shape) for f in factors
-            )
-            value.sub_(ahead * m / (bend * v.sqrt() + self.eps))
-            m.mul_(fade_m)
-            v.mul_(fade_v)
-            before, left = before + k, left - k
-
-
-@final
-@dataclass(frozen=True)
-class SGD:
-    """p <- p - rate * g. Rows that a batch does not name have gradient zero, so they stay."""
-
-    rate: float = 0.01
-    rows: Literal["lazy"] = "lazy"
-
-    def __post_init__(self) -> None:
-        check_number("rate", self.rate, above=0)
-
-    def update(self, value: Tensor, m: Tensor, v: Tensor, gradient: Tensor, steps: Tensor) -> None:
-        """One step in place; ``m``, ``v`` and ``steps`` are not used."""
-        value.add_(gradient, alpha=-self.rate)
-
-
-@final
-@dataclass(frozen=True)
-class Adagrad:
-    """v <- v + g^2, p <- p - rate * g / (sqrt(v) + eps) (Duchi, Hazan and Singer, 2011).
-
-    Made for rows of ids: one that was seen twice takes large steps, one that was seen a thousand times small ones.
-    """
-
-    rate: float = 0.1
-    eps: float = 1e-4
-    rows: Literal["lazy"] = "lazy"
-
-    def __post_init__(self) -> None:
-        check_number("rate", self.rate, above=0)
-        check_number("eps", self.eps, above=0)
-
-    def update(self, value: Tensor, m: Tensor, v: Tensor, gradient: Tensor, steps: Tensor) -> None:
-        """One step in place; ``m`` and ``steps`` are not used."""
-        v.addcmul_(gradient, gradient)
-        value.addcdiv_(gradient, v.sqrt().add_(self.eps), value=-self.rate)
-
-
-Optimizer = Adam | Adagrad | SGD
+        ...

@@ -1,4 +1,4 @@
-"""The state of n edges, stacked. One edge is a fleet of one.
+"""The models of n edges, stacked. A live edge is a stack of one.
 
 Everything that training moves is here: dense parameters with their two moments [n, D], id tables with theirs
 [n, rows + 1, width], buffers [n, ...] and step counts [n]. The last row of a table is a scratch row: batches name
@@ -61,7 +61,7 @@ class ModelState:
 
     @classmethod
     def start(cls, models: Sequence[Model], which: Sequence[int]) -> "ModelState":
-        """A fleet in which edge i starts from the parameters of ``models[which[i]]``."""
+        """A state in which edge i starts from the parameters of ``models[which[i]]``."""
         pick = torch.tensor(list(which), dtype=torch.long)
         dense = torch.stack([m.initial_dense() for m in models])[pick]
         tables = []
@@ -78,14 +78,14 @@ class ModelState:
         return cls(dense, torch.zeros_like(dense), torch.zeros_like(dense), tables, buffers, steps)
 
     def copy(self) -> "ModelState":
-        """A fleet of its own with the same state."""
+        """A copy that shares nothing with this one."""
         tables = [TableState(t.value.clone(), t.m.clone(), t.v.clone(), t.edges) for t in self.tables]
         buffers = {name: b.clone() for name, b in self.buffers.items()}
         dense = (self.dense.clone(), self.dense_m.clone(), self.dense_v.clone())
         return ModelState(*dense, tables, buffers, self.steps.clone())
 
-    def part(self, edges: Tensor) -> "ModelState":
-        """The named edges as a fleet of their own: dense state copied, id tables shared with this one."""
+    def select(self, edges: Tensor) -> "ModelState":
+        """The state of the named edges: dense part copied, id tables shared with this one."""
         return ModelState(
             self.dense.index_select(0, edges),
             self.dense_m.index_select(0, edges),
@@ -95,20 +95,20 @@ class ModelState:
             self.steps.index_select(0, edges),
         )
 
-    def models(self, edges: Tensor) -> "ModelState":
-        """The named edges' models alone, to mix: like ``part``, but without the state of their training."""
+    def select_models(self, edges: Tensor) -> "ModelState":
+        """The named edges' models alone, to mix: like ``select``, but without the state of their training."""
         nothing = self.dense[:0]
         tables = [TableState(t.value, t.m, t.v, t.edges.index_select(0, edges)) for t in self.tables]
         buffers = {name: b.index_select(0, edges) for name, b in self.buffers.items()}
         return ModelState(self.dense.index_select(0, edges), nothing, nothing, tables, buffers, self.steps[:0])
 
-    def put_models(self, edges: Tensor, models: "ModelState") -> None:
+    def write_models(self, edges: Tensor, models: "ModelState") -> None:
         """Write mixed models back; moments and step counts stay as they are."""
         self.dense.index_copy_(0, edges, models.dense)
         for name, buffer in self.buffers.items():
             buffer.index_copy_(0, edges, models.buffers[name])
 
-    def put(self, edges: Tensor, part: "ModelState") -> None:
+    def write(self, edges: Tensor, part: "ModelState") -> None:
         """Write a part's dense state, buffers and step counts back (its id tables are shared already)."""
         self.dense.index_copy_(0, edges, part.dense)
         self.dense_m.index_copy_(0, edges, part.dense_m)

@@ -12,7 +12,7 @@ from alphaedge.data.stream import Dataset
 from alphaedge.models.change import change
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp
-from alphaedge.settings import RowRule
+from alphaedge.settings import RowOptimizer
 
 
 @final
@@ -22,7 +22,7 @@ class Base:
 
     make: Callable[[Dataset], Model]
     rate: float
-    rows: RowRule = "lazy"
+    rows: RowOptimizer = "lazy"
 
 
 @final

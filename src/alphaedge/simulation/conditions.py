@@ -80,7 +80,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         rng = _rng(seed, 3, edge)
         if self.drop in (0.0, 1.0):
             return np.full(periods, bool(self.drop))
-        # Long stretches of a large share need an entry rate of at most 1, so the stretch is lengthened if need be.
+        # Long spans of a large share need an entry rate of at most 1, so the stretch is lengthened if need be.
         stretch = max(self.drop_stretch, self.drop / (1 - self.drop)) if self.drop_stretch > 1 else 1.0
         leave = 1 / stretch if stretch > 1 else 1 - self.drop
         enter = leave * self.drop / (1 - self.drop) if stretch > 1 else self.drop

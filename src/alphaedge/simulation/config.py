@@ -11,7 +11,8 @@ from alphaedge.core.online import Online
 from alphaedge.data.synthetic import Store
 from alphaedge.data.table import Table, guess
 from alphaedge.errors import InvalidValue, check_choice, check_number
-from alphaedge.settings import MethodSettings, RowRule, online
+from alphaedge.import_path import is_import_path
+from alphaedge.settings import MethodSettings, RowOptimizer, check_method, method_name, online
 from alphaedge.simulation.batches import Clock
 from alphaedge.simulation.catalog import CATALOG, Base
 from alphaedge.simulation.conditions import Conditions
@@ -24,7 +25,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     rows: at most so many events, those after the first quarter (Dataset.window); None is all.
     seeds: how many runs of each method; run s uses seed s for the model's start, the data and all that is drawn.
     batch_size, rate: events per batch, rate of the model's Adam; None is what suits the data and the model.
-    id_rows: the rule of id rows, ``"adagrad"``, ``"lazy"`` or ``"dense"`` Adam (core.optimizer); None is what suits the
+    methods: names, or import paths of functions that make a ``Method``: ``package.module:name``, or with a name of your
+        own in front, ``median=package.module:name``.
+    optimizer: import path of an optimizer of your own, in the place of Adam; ``rate`` is then not used.
+    id_rows: the optimizer of id rows, ``"adagrad"``, ``"lazy"`` or ``"dense"`` Adam (core.optimizer); None is what suits the
         model. id_rate: Adagrad's rate.
     clock: ``"event-time"`` or ``"batch-index"`` (simulation.timeline).
     initial: whether all edges start from one ``"shared"`` model or from ``"different"`` ones.
@@ -46,8 +50,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     seeds: int = 1
     batch_size: int | None = None
     rate: float | None = None
+    optimizer: str | None = None
     local_steps: int = 1
-    id_rows: RowRule | None = None
+    id_rows: RowOptimizer | None = None
     id_rate: float = 0.1
     clock: Clock = "event-time"
     initial: Literal["shared", "different"] = "shared"
@@ -66,8 +71,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if not self.methods:
             raise InvalidValue("methods", [], "at least one of " + ", ".join(METHODS))
         for name in self.methods:
-            check_choice("methods", name, METHODS)
-        if len(set(self.methods)) < len(self.methods):
+            check_method("methods", name)
+        if len({method_name(m) for m in self.methods}) < len(self.methods):
             raise InvalidValue("methods", list(self.methods), "each method once")
         check_number("seeds", self.seeds, low=1, whole=True)
         for name in ("rows", "batch_size"):
@@ -77,13 +82,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             check_number("rate", self.rate, above=0)
         check_number("local_steps", self.local_steps, low=1, whole=True)
         if self.id_rows is not None:
-            check_choice("id_rows", self.id_rows, get_args(RowRule))
+            check_choice("id_rows", self.id_rows, get_args(RowOptimizer))
         check_number("id_rate", self.id_rate, above=0)
         check_choice("clock", self.clock, get_args(Clock))
         check_choice("initial", self.initial, ["shared", "different"])
         check_choice("executor", self.executor, ["stacked", "one-at-a-time"])
         for name in self.methods:
             self.method.apply(name)
+        _ = self.online  # an optimizer of one's own is refused now, not later
 
     @property
     def base(self) -> Base:
@@ -102,20 +108,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.rate or self.base.rate
 
     @property
-    def row_rule(self) -> RowRule:
+    def row_optimizer(self) -> RowOptimizer:
         """The rule of id rows."""
         return self.id_rows or self.base.rows
 
     @property
     def online(self) -> Online:
         """How every edge learns from a batch."""
-        return online(self.model_rate, self.row_rule, self.id_rate, self.local_steps)
+        return online(self.model_rate, self.row_optimizer, self.id_rate, self.local_steps, self.optimizer)
 
     def resolved(self) -> "Settings":
         """The settings with what suits the data in the place of every None, and a table's columns guessed."""
         model = self.model or next(iter(CATALOG[self.data].models))
         table = guess(self.table) if self.table else None
-        known = {"model": model, "batch_size": self.size, "rate": self.model_rate, "id_rows": self.row_rule}
+        known = {"model": model, "batch_size": self.size, "rate": self.model_rate, "id_rows": self.row_optimizer}
         return msgspec.structs.replace(self, **known, table=table)
 
     def toml(self) -> str:
@@ -124,10 +130,30 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def load(path: Path, overrides: dict[str, Any] | None = None) -> Settings:
-    """Read a configuration file; ``overrides`` (nested like the file) win."""
-    return toml.load(path, Settings, overrides)
+    """Read a configuration file; ``overrides`` (nested like the file) win.
+
+    The file of a results folder may come from anywhere, so no import path is taken from it: that would run code.
+    """
+    raw = toml.merge(toml.read(path), overrides or {})
+    if (path.parent / "summary.json").exists():
+        given = _import_paths(overrides or {})
+        for field, found in _import_paths(raw).items():
+            if given.get(field) != found:
+                raise InvalidValue(field, found, "no import path from a results folder; give it on the command line")
+    return build(raw)
 
 
 def build(raw: dict[str, Any]) -> Settings:
     """Settings from nested plain values, as a file or the command line gives them."""
     return toml.build(raw, Settings)
+
+
+def _import_paths(raw: dict[str, Any]) -> dict[str, Any]:
+    """The settings that would import code, by their names."""
+    method = raw.get("method", {})
+    named = (
+        {f"method.{key}": method.get(key) for key in ("aggregation", "selection")} if isinstance(method, dict) else {}
+    )
+    methods = [m for m in raw.get("methods", []) if isinstance(m, str) and is_import_path(m)]
+    named |= {"optimizer": raw.get("optimizer"), "methods": methods or None}
+    return {name: value for name, value in named.items() if value is not None}

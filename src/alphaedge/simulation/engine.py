@@ -1,4 +1,4 @@
-"""The simulator's loop: all edges train a stretch side by side, then aggregate in time order.
+"""The simulator's loop: all edges train a span side by side, then aggregate in time order.
 
 Everything that learns is in ``core``; here is only who does it when.
 """
@@ -9,9 +9,8 @@ from typing import Final, final
 import torch
 from torch import Tensor, vmap
 
-from alphaedge.core.aggregation import Alone
-from alphaedge.core.links import Links
 from alphaedge.core.online import Online
+from alphaedge.core.round import join
 from alphaedge.simulation.judge import Judge
 from alphaedge.simulation.rounds import aggregate_group
 from alphaedge.simulation.run_log import Progress, RunLog
@@ -34,9 +33,9 @@ class Engine:
     def __init__(self, world: World, online: Online, *, same_pass: bool, block: int = BLOCK) -> None:
         self.world, self.online, self.same_pass, self.block = world, online, same_pass, block
         settings = world.method.home
-        self.home = world.fleet.copy() if settings else None
-        delay, dtype = world.conditions.delay, world.fleet.dense.dtype
-        self.judge = Judge(settings, len(world.fleet), delay, dtype) if settings else None
+        self.home = world.models.copy() if settings else None
+        delay, dtype = world.conditions.delay, world.models.dense.dtype
+        self.judge = Judge(settings, len(world.models), delay, dtype) if settings else None
 
     def run(self, progress: Callable[[Progress], None] = lambda _: None) -> RunLog:
         """Run every stream to its end."""
@@ -45,8 +44,8 @@ class Engine:
         publish_first = world.method.publish == "trained"
         while due := self._due():
             for group in due:
-                joining = [e for e in group if world.state[e] == "to join"]
-                meeting = [e for e in group if world.state[e] == "to aggregate"]
+                joining = [e for e in group if world.phase[e] == "to join"]
+                meeting = [e for e in group if world.phase[e] == "to aggregate"]
                 # A newcomer reads like everybody else: after this group's publications, or before them.
                 if publish_first:
                     aggregate_group(world, meeting, self.block)
@@ -55,8 +54,8 @@ class Engine:
                 if not publish_first:
                     aggregate_group(world, meeting, self.block)
             self._train()
-            progress(world.record.progress(total))
-        return world.record
+            progress(world.log.progress(total))
+        return world.log
 
     def _due(self) -> list[list[int]]:
         """Groups of edges whose next event may happen now: no earlier one waits for untrained batches."""
@@ -64,16 +63,16 @@ class Engine:
         merged: list[list[int]] = []
         for run, timeline in enumerate(world.timelines):
             everybody = range(run * world.n, (run + 1) * world.n)
-            waiting = [e for e in everybody if world.state[e] in ("to join", "to aggregate")]
+            waiting = [e for e in everybody if world.phase[e] in ("to join", "to aggregate")]
             if not waiting:
                 continue
-            if isinstance(world.method.aggregation, Alone):
+            if not world.method.aggregation.uses_peers:
                 groups = [waiting]
             else:
-                horizon = min(timeline.moment(e % world.n, world.stretch_end(e)[0]) for e in waiting)
+                horizon = min(timeline.moment(e % world.n, world.span_end(e)[0]) for e in waiting)
                 soonest = min(world.moment[e] for e in waiting)
                 when = {e: world.moment[e] for e in waiting if world.moment[e] < horizon or world.moment[e] == soonest}
-                late = {e for e in when if world.state[e] == "to join" and world.moment[e] > 0}
+                late = {e for e in when if world.phase[e] == "to join" and world.moment[e] > 0}
                 reads = {e: list(everybody) if e in late else world.neighbours(e) for e in when}
                 groups = levels(when, reads, publish_first=world.method.publish == "trained")
             merged += [[] for _ in range(len(groups) - len(merged))]
@@ -86,58 +85,62 @@ class Engine:
         world = self.world
         timeline, local = world.where(edge)
         candidates, base = world.candidates(edge), world.base(edge)
-        neighbours = world.method.selection.first(local, candidates, world.rng(edge, "first peers"))
-        world.links[edge] = Links.start(neighbours, world.start_weight)
-        world.state[edge] = "to train" if world.at[edge] < timeline.last[local] else "done"
+        world.links[edge] = join(world.method, local, candidates, world.rng(edge, "first peers"))
+        world.phase[edge] = "to train" if world.at[edge] < timeline.last[local] else "done"
         if timeline.join[local] > 0 and world.conditions.bootstrap:
             models = [base + j for j in candidates if j != local and int(world.published.number[base + j]) > 0]
             if models:
                 source = world.rng(edge, "bootstrap").choice(models)
-                for fleet in (world.fleet, self.home) if self.home else (world.fleet,):
+                for fleet in (world.models, self.home) if self.home else (world.models,):
                     world.published.give(source, fleet, edge)
 
     def _train(self) -> None:
         """Let every edge that can run to the eve of its next aggregation."""
         world = self.world
-        edges = [e for e, state in enumerate(world.state) if state == "to train"]
+        edges = [e for e, state in enumerate(world.phase) if state == "to train"]
         for start in range(0, len(edges), self.block):
             block = edges[start : start + self.block]
-            stretch = TrainingSpan.of({e: self._plan(e) for e in block})
+            span = TrainingSpan.of({e: self._plan(e) for e in block})
             twin = TrainingSpan.of({e: self._plan(e, twin=True) for e in block}) if self.home else None
-            self._run_block(stretch, twin)
+            self._run_block(span, twin)
         for edge in edges:
-            end, world.at[edge] = world.stretch_end(edge)
+            end, world.at[edge] = world.span_end(edge)
             timeline, local = world.where(edge)
             world.moment[edge] = timeline.moment(local, end)
-            world.state[edge] = "done" if end is None or edge in world.record.stopped else "to aggregate"
+            world.phase[edge] = "done" if end is None or edge in world.log.stopped else "to aggregate"
             world.pending[edge] = []
 
     def _plan(self, edge: int, *, twin: bool = False) -> tuple[list[int], list[int]]:
-        """The (predicted, trained) batches of an edge's next stretch; it starts with what is still to be trained.
+        """The (predicted, trained) batches of an edge's next span; it starts with what is still to be trained.
 
         The twin, which never mixes, trains on every batch as soon as it is revealed.
         """
         world = self.world
         pending = [] if twin else world.pending[edge]
         timeline, local = world.where(edge)
-        first, delay, gathered = timeline.first[local], world.conditions.delay, world.method.gathered
-        end, stop = world.stretch_end(edge)
-        predicted = [-1] * gathered + list(range(world.at[edge], stop))
-        trained = [-1] * (gathered - len(pending)) + pending
+        first, delay, weight_batches = timeline.first[local], world.conditions.delay, world.method.weight_batches
+        end, stop = world.span_end(edge)
+        predicted = [-1] * weight_batches + list(range(world.at[edge], stop))
+        trained = [-1] * (weight_batches - len(pending)) + pending
         for number in range(world.at[edge], stop):
             # The batches that an aggregation will learn its weights on are not trained on before it.
-            kept = not twin and end is not None and number > end - gathered and end - delay - gathered + 1 >= first
+            kept = (
+                not twin
+                and end is not None
+                and number > end - weight_batches
+                and end - delay - weight_batches + 1 >= first
+            )
             trained.append(-1 if kept or number - delay < first else number - delay)
         return predicted, trained
 
-    def _run_block(self, stretch: TrainingSpan, twin: TrainingSpan | None) -> None:
+    def _run_block(self, span: TrainingSpan, twin: TrainingSpan | None) -> None:
         world, model = self.world, self.world.gradients.model
         run = (world.batches, world.gradients, self.online)
-        outputs = run_span(world.fleet, stretch, *run, same_pass=self.same_pass)
-        _note_rows(world, stretch)
-        world.records[stretch.edges] += (stretch.trained >= 0).sum(1) * outputs.shape[2]
-        place, column = (stretch.predicted >= 0).nonzero(as_tuple=True)
-        edges, numbers = stretch.edges[place], stretch.predicted[place, column]
+        outputs = run_span(world.models, span, *run, same_pass=self.same_pass)
+        _note_rows(world, span)
+        world.records[span.edges] += (span.trained >= 0).sum(1) * outputs.shape[2]
+        place, column = (span.predicted >= 0).nonzero(as_tuple=True)
+        edges, numbers = span.edges[place], span.predicted[place, column]
         labels = world.batches.at_label[edges] + numbers
         taught = world.batches.get(edges, numbers).labels
         found = outputs[place, column]
@@ -146,28 +149,28 @@ class Engine:
         if twin is not None and self.home is not None and self.judge is not None:
             alone = run_span(self.home, twin, *run, same_pass=self.same_pass)[place, column]
             alone_losses, mixed = loss(alone, taught), found.clone()
-            for s in range(stretch.predicted.shape[1]):
+            for s in range(span.predicted.shape[1]):
                 which = column == s
                 pair = (mixed[which], alone[which], losses[which], alone_losses[which])
                 found[which] = self.judge.predict(edges[which], *pair)
         self._stop_the_broken(edges[~torch.isfinite(losses)])
-        world.record.predicted(labels, model.loss.link(found), world.batches.scored[labels])
+        world.log.predicted(labels, model.loss.link(found), world.batches.scored[labels])
 
     def _stop_the_broken(self, edges: Tensor) -> None:
         world = self.world
-        for edge in sorted(set(edges.tolist()) - set(world.record.stopped)):
+        for edge in sorted(set(edges.tolist()) - set(world.log.stopped)):
             run, local = divmod(edge, world.n)
-            world.record.stopped[edge] = (
+            world.log.stopped[edge] = (
                 f"seed {world.seeds[run]}, edge {local}: its loss is no finite number any more; it stops here, after "
                 f"aggregation {int(world.aggregations[edge])}, and the others go on"
             )
 
 
-def _note_rows(world: World, stretch: TrainingSpan) -> None:
+def _note_rows(world: World, span: TrainingSpan) -> None:
     """Note which id rows the edges have met and trained."""
-    for numbers, flags in ((stretch.predicted, None), (stretch.trained, world.trained)):
+    for numbers, flags in ((span.predicted, None), (span.trained, world.trained)):
         place, column = (numbers >= 0).nonzero(as_tuple=True)
-        edges = stretch.edges[place].unsqueeze(1)
+        edges = span.edges[place].unsqueeze(1)
         for t, rows in enumerate(world.batches.rows(edges.flatten(), numbers[place, column])):
             if flags is not None:
                 flags[t][edges, rows] = True

@@ -17,15 +17,15 @@ from alphaedge.simulation.task import Task, Watch, WorkerCache, run_task
 
 
 def run_tasks(
-    tasks: list[Task], jobs: int, watch: Watch, bench: WorkerCache
+    tasks: list[Task], jobs: int, watch: Watch, cache: WorkerCache
 ) -> Iterator[tuple[list[RunResult], list[str]]]:
-    """The outcomes of tasks, with what the user should know, as they finish; ``bench`` is of this process."""
-    yield from (_here(tasks, watch, bench) if jobs == 1 else _spread(tasks, jobs, watch))
+    """The outcomes of tasks, with what the user should know, as they finish; ``cache`` is of this process."""
+    yield from (_here(tasks, watch, cache) if jobs == 1 else _spread(tasks, jobs, watch))
 
 
-def _here(tasks: list[Task], watch: Watch, bench: WorkerCache) -> Iterator[tuple[list[RunResult], list[str]]]:
+def _here(tasks: list[Task], watch: Watch, cache: WorkerCache) -> Iterator[tuple[list[RunResult], list[str]]]:
     for task in tasks:
-        yield run_task(task, bench, partial(_tell, watch, task))
+        yield run_task(task, cache, partial(_tell, watch, task))
 
 
 def _tell(watch: Watch, task: Task, name: str, progress: Progress) -> None:
@@ -41,12 +41,12 @@ def _end_with_parent() -> None:
 
 @final
 class _Worker:
-    """One process of several: its bench, and its way back to the parent."""
+    """One process of several: its cache, and its way back to the parent."""
 
     here: "_Worker"  # of this process; set by ``start``
 
     def __init__(self, channel: Any) -> None:
-        self.channel, self.bench = channel, WorkerCache()
+        self.channel, self.cache = channel, WorkerCache()
 
     @classmethod
     def start(cls, channel: Any) -> None:
@@ -56,7 +56,7 @@ class _Worker:
 
     @classmethod
     def run(cls, task: Task) -> tuple[list[RunResult], list[str]]:
-        return run_task(task, cls.here.bench, partial(_tell, lambda *report: cls.here.channel.put(report), task))
+        return run_task(task, cls.here.cache, partial(_tell, lambda *report: cls.here.channel.put(report), task))
 
 
 def _spread(tasks: list[Task], jobs: int, watch: Watch) -> Iterator[tuple[list[RunResult], list[str]]]:

@@ -16,28 +16,28 @@ class Publications:
     which publication a row last changed, 0 for a row that its edge has never trained; such rows are zero here.
     """
 
-    def __init__(self, fleet: ModelState, depth: int, statistics: tuple[str, ...]) -> None:
-        n = len(fleet)
+    def __init__(self, state: ModelState, depth: int, statistics: tuple[str, ...]) -> None:
+        n = len(state)
         self.depth = depth
         self.number = torch.zeros(n, dtype=torch.long)
         self.records = torch.zeros(depth, n, dtype=torch.long)
-        self.dense = fleet.dense.repeat(depth, 1, 1)
-        self.tables = [t.value.new_zeros(depth, *t.value.shape) for t in fleet.tables]
-        self.version = [torch.zeros(depth, *t.value.shape[:2], dtype=torch.int32) for t in fleet.tables]
+        self.dense = state.dense.repeat(depth, 1, 1)
+        self.tables = [t.value.new_zeros(depth, *t.value.shape) for t in state.tables]
+        self.version = [torch.zeros(depth, *t.value.shape[:2], dtype=torch.int32) for t in state.tables]
         self.statistics = {
-            name: fleet.buffers[name].repeat(depth, *[1] * fleet.buffers[name].dim()) for name in statistics
+            name: state.buffers[name].repeat(depth, *[1] * state.buffers[name].dim()) for name in statistics
         }
 
-    def publish(self, edges: Tensor, fleet: ModelState, trained: list[Tensor], records: Tensor) -> None:
-        """Publish the named edges of the fleet; ``trained[t]`` [n, rows + 1] are their rows to publish anew."""
+    def publish(self, edges: Tensor, state: ModelState, trained: list[Tensor], records: Tensor) -> None:
+        """Publish the named edges of the state; ``trained[t]`` [n, rows + 1] are their rows to publish anew."""
         before = self.number[edges] % self.depth
         self.number[edges] += 1
         now = self.number[edges] % self.depth
-        self.dense[now, edges] = fleet.dense[edges]
+        self.dense[now, edges] = state.dense[edges]
         self.records[now, edges] = records[edges]
         for name, pool in self.statistics.items():
-            pool[now, edges] = fleet.buffers[name][edges]
-        for t, table in enumerate(fleet.tables):
+            pool[now, edges] = state.buffers[name][edges]
+        for t, table in enumerate(state.tables):
             if self.depth > 1:
                 self.tables[t][now, edges] = self.tables[t][before, edges]
                 self.version[t][now, edges] = self.version[t][before, edges]
@@ -53,12 +53,12 @@ class Publications:
         number = (self.number[edges] - staleness).clamp(min=0)
         return (number % self.depth) * self.dense.shape[1] + edges, number
 
-    def give(self, source: int, fleet: ModelState, edge: int) -> None:
-        """Start an edge of the fleet from another's newest publication."""
+    def give(self, source: int, state: ModelState, edge: int) -> None:
+        """Start an edge of the state from another's newest publication."""
         slot = int(self.number[source]) % self.depth
-        fleet.dense[edge] = self.dense[slot, source]
+        state.dense[edge] = self.dense[slot, source]
         for name, pool in self.statistics.items():
-            fleet.buffers[name][edge] = pool[slot, source]
-        for table, pool, version in zip(fleet.tables, self.tables, self.version, strict=True):
+            state.buffers[name][edge] = pool[slot, source]
+        for table, pool, version in zip(state.tables, self.tables, self.version, strict=True):
             trained = version[slot, source] > 0
             table.value[edge, trained] = pool[slot, source, trained]

@@ -43,7 +43,7 @@ class RunResult:
     @classmethod
     def of(cls, name: str, world: World, run: int, data: Dataset, inputs: Inputs, seconds: float) -> "RunResult":
         """Cut one run out of a world that has run to its end."""
-        record, batches, timeline, seed = world.record, world.batches, world.timelines[run], world.seeds[run]
+        record, batches, timeline, seed = world.log, world.batches, world.timelines[run], world.seeds[run]
         n, first = world.n, run * world.n
         hostile = world.conditions.draw_adversaries(n, seed)
         frames, per_edge, pooled, losses, done_batches = [], [], [], [], 0

@@ -8,6 +8,7 @@ import msgspec
 from alphaedge.core.methods import Method
 from alphaedge.data.stream import Dataset
 from alphaedge.errors import InvalidValue, check_number
+from alphaedge.settings import method_name
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.processes import run_tasks
 from alphaedge.simulation.results import Results
@@ -55,17 +56,17 @@ def simulate(
     if data is None:
         settings = settings.resolved()
     check_number("jobs", jobs, low=1, whole=True)
-    chosen = own or {name: settings.method.apply(name) for name in settings.methods}
+    chosen = own or {method_name(spec): settings.method.apply(spec) for spec in settings.methods}
     if data is None and settings.data == "synthetic" and settings.size > settings.store.least_events():
         allowed = f"at most {settings.store.least_events()}, the fewest events that a region of this store can have"
         raise InvalidValue("batch_size", settings.size, allowed)
-    bench = WorkerCache()
-    first_data = data if data is not None else bench.data(settings, 0)
+    cache = WorkerCache()
+    first_data = data if data is not None else cache.data(settings, 0)
     edges = len(first_data.streams)
     settings.conditions.check_edges(edges)
     messages = []
     for name, method in chosen.items():
-        peers = getattr(method.selection, "peers", None)
+        peers = method.selection.peers
         if peers is not None and peers > edges - 1:
             messages.append(f"{name}: K = {peers} peers, but an edge has {edges - 1} others: everybody is a neighbour")
     stack = max(1, min(-(-settings.seeds // max(1, jobs // len(chosen))), STACKED_EDGES // edges))
@@ -81,7 +82,7 @@ def simulate(
     given = [name for name, found in objects.items() if found is not None]
     results = Results(settings, list(chosen), first_data, messages, given)
     try:
-        for outcomes, notes in run_tasks(tasks, min(jobs, len(tasks)), watch, bench):
+        for outcomes, notes in run_tasks(tasks, min(jobs, len(tasks)), watch, cache):
             results.add(outcomes, notes)
     except KeyboardInterrupt:
         results.interrupted = True

@@ -78,9 +78,9 @@ def check(task: Task, data: Dataset) -> None:
     model = make_model(data, task.factory(data), 0)
     inputs = Inputs.cut(data, model, task.settings.size)
     labels = Labels.draw(data, inputs, task.settings.size, task.settings.conditions, 0, model.dtype)
-    fleet = ModelState.start([model], [0])
+    state = ModelState.start([model], [0])
     batch = Batches([inputs], [labels]).get(torch.tensor([0]), torch.tensor([0]))
-    found = predict(fleet, batch, core_gradients.OneAtATime(model))
+    found = predict(state, batch, core_gradients.OneAtATime(model))
     if not model.tables:
         return
     raw = [data.streams[0].inputs[f][: task.settings.size] for f in model.fields]
@@ -112,29 +112,29 @@ class WorkerCache:
         return self._loaded[key]
 
     def backend(
-        self, task: Task, model: Model, fleet: ModelState, batches: Batches, data: Dataset
+        self, task: Task, model: Model, state: ModelState, batches: Batches, data: Dataset
     ) -> tuple[core_gradients.Gradients, bool, list[str]]:
         """How to compute gradients, whether outputs are the same in training mode, and what the user should know."""
         named = (task.settings.data, task.settings.model) if task.data is None else None
         key = (task.model, named, data.fields, data.task, task.settings.size, task.settings.executor)
         if key not in self._made:
-            self._made[key] = _backend(model, fleet, batches, task.settings.executor)
+            self._made[key] = _backend(model, state, batches, task.settings.executor)
         return self._made[key]
 
 
 def run_task(
-    task: Task, bench: WorkerCache | None = None, watch: Watch = lambda _, __: None
+    task: Task, cache: WorkerCache | None = None, watch: Watch = lambda _, __: None
 ) -> tuple[list[RunResult], list[str]]:
     """Run the seeds of one task as one stack; the same task gives the same outcome, dropout included."""
     torch.set_num_threads(1)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(task.seeds[0])
-        return _run(task, bench or WorkerCache(), watch)
+        return _run(task, cache or WorkerCache(), watch)
 
 
-def _run(task: Task, bench: WorkerCache, watch: Watch) -> tuple[list[RunResult], list[str]]:
+def _run(task: Task, cache: WorkerCache, watch: Watch) -> tuple[list[RunResult], list[str]]:
     settings, seeds = task.settings, task.seeds
-    data = [task.data if task.data is not None else bench.data(settings, s) for s in seeds]
+    data = [task.data if task.data is not None else cache.data(settings, s) for s in seeds]
     starts = 1 if settings.initial == "shared" else len(data[0].streams)
     models = [
         make_model(d, task.factory(d), s * starts + i) for d, s in zip(data, seeds, strict=True) for i in range(starts)
@@ -148,17 +148,17 @@ def _run(task: Task, bench: WorkerCache, watch: Watch) -> tuple[list[RunResult],
     ]
     batches = Batches(inputs, labels)
     which = [r * starts + (e if starts > 1 else 0) for r in range(len(seeds)) for e in range(edges)]
-    fleet = ModelState.start(models, which)
-    gradients, same_pass, notes = bench.backend(task, model, fleet, batches, data[0])
+    state = ModelState.start(models, which)
+    gradients, same_pass, notes = cache.backend(task, model, state, batches, data[0])
     world = World(
         method=task.method,
         batches=batches,
         timelines=[Timeline(i, settings.clock, settings.conditions, task.method.aggregate_every) for i in inputs],
         seeds=seeds,
-        fleet=fleet,
+        models=state,
         gradients=gradients,
         conditions=settings.conditions,
-        record=RunLog(len(fleet), len(batches.scored), settings.size, SCORES[data[0].metric]),
+        log=RunLog(len(state), len(batches.scored), settings.size, SCORES[data[0].metric]),
     )
     block = BLOCK if settings.executor == "stacked" else 1
     engine = Engine(world, settings.online, same_pass=same_pass, block=block)
@@ -168,15 +168,15 @@ def _run(task: Task, bench: WorkerCache, watch: Watch) -> tuple[list[RunResult],
     outcomes = [
         RunResult.of(task.name, world, run, data[run], inputs[run], seconds / len(seeds)) for run in range(len(seeds))
     ]
-    return outcomes, [f"{task.name}: {note}" for note in (*notes, *world.record.stopped.values())]
+    return outcomes, [f"{task.name}: {note}" for note in (*notes, *world.log.stopped.values())]
 
 
 def _backend(
-    model: Model, fleet: ModelState, batches: Batches, executor: str
+    model: Model, state: ModelState, batches: Batches, executor: str
 ) -> tuple[core_gradients.Gradients, bool, list[str]]:
     first = torch.tensor([0])
     batch = batches.get(first, torch.tensor([0]))
-    part = fleet.part(first)
+    part = state.select(first)
     rows = [t.gather(t.value, t.flat(r)) for t, r in zip(part.tables, batch.rows, strict=True)]
     args = (part.dense, rows, part.buffers, batch.inputs)
     notes = []

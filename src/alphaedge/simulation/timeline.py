@@ -4,8 +4,8 @@ Two clocks. In **event time** a batch happens when its last event does, and a pe
 published at its last aggregation. By **batch index** all edges are in lock-step, as the paper seems to have them: at
 every E-th batch everybody publishes, then everybody reads.
 
-An edge's training between two aggregations depends on nobody else, so all edges train their next stretch at once.
-Their aggregations then follow in time order, as far as they need no stretch that is not trained yet.
+An edge's training between two aggregations depends on nobody else, so all edges train their next span at once.
+Their aggregations then follow in time order, as far as they need no span that is not trained yet.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from alphaedge.simulation.conditions import Conditions
 
 @final
 class Timeline:
-    """Moments (0 to 1) of the batches of one run's edges, and the stretch in which each edge takes part."""
+    """Moments (0 to 1) of the batches of one run's edges, and the span in which each edge takes part."""
 
     def __init__(self, inputs: Inputs, clock: Clock, conditions: Conditions, aggregate_every: int) -> None:
         self.clock = clock

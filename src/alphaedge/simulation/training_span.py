@@ -1,4 +1,4 @@
-"""A stretch: the batches that edges predict and train on between two aggregations, all edges side by side."""
+"""A span: the batches that edges predict and train on between two aggregations, all edges side by side."""
 
 from dataclasses import dataclass, replace
 from typing import final
@@ -9,7 +9,7 @@ from torch import Tensor
 from alphaedge.core.batch import Batch
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.online import Online, learn, predict
-from alphaedge.core.optimizer import Adam
+from alphaedge.core.optimizer import Optimizer
 from alphaedge.core.state import ModelState, TableState
 from alphaedge.simulation.batches import Batches
 
@@ -36,37 +36,37 @@ class TrainingSpan:
 
 
 def run_span(
-    fleet: ModelState, stretch: TrainingSpan, batches: Batches, gradients: Gradients, online: Online, *, same_pass: bool
+    state: ModelState, span: TrainingSpan, batches: Batches, gradients: Gradients, online: Online, *, same_pass: bool
 ) -> Tensor:
-    """Run a stretch in place and return the outputs [k, S, B] of predicted batches (NaN elsewhere).
+    """Run a span in place and return the outputs [k, S, B] of predicted batches (NaN elsewhere).
 
     With ``same_pass`` a batch that is predicted and trained on in one column costs one forward pass; right only
     where the module's outputs do not depend on training mode.
     """
-    part = fleet.part(stretch.edges)
-    rule = online.row_rule
-    compact = WorkingSet(part, stretch, batches, rule) if isinstance(rule, Adam) and rule.rows == "dense" else None
-    k, width = stretch.predicted.shape
+    part = state.select(span.edges)
+    rule = online.for_rows
+    compact = None if rule.lazy_rows else WorkingSet(part, span, batches, rule)
+    k, width = span.predicted.shape
     outputs: Tensor | None = None
-    training, predicting = stretch.trained >= 0, stretch.predicted >= 0
-    shared = predicting & (stretch.predicted == stretch.trained) & same_pass
+    training, predicting = span.trained >= 0, span.predicted >= 0
+    shared = predicting & (span.predicted == span.trained) & same_pass
     for s in range(width):
         for which, numbers, learning in (
-            (predicting[:, s] & ~shared[:, s], stretch.predicted[:, s], False),
-            (training[:, s], stretch.trained[:, s], True),
+            (predicting[:, s] & ~shared[:, s], span.predicted[:, s], False),
+            (training[:, s], span.trained[:, s], True),
         ):
             places = which.nonzero().flatten()
             if not len(places):
                 continue
             everybody = len(places) == k
-            some = part if everybody else part.part(places)
-            batch = batches.get(stretch.edges[places], numbers[places])
+            some = part if everybody else part.select(places)
+            batch = batches.get(span.edges[places], numbers[places])
             if compact:
                 batch = compact.renumber(batch, places)
             if learning:
                 found, _ = learn(some, batch, gradients, online)
                 if not everybody:
-                    part.put(places, some)
+                    part.write(places, some)
             else:
                 found = predict(some, batch, gradients)
             if outputs is None:
@@ -78,25 +78,25 @@ def run_span(
                 outputs[noted, s] = found[shared[places, s]] if learning else found
     if compact:
         compact.finish()
-    fleet.put(stretch.edges, part)
+    state.write(span.edges, part)
     assert outputs is not None
     return outputs
 
 
 @final
 class WorkingSet:
-    """The id rows that a stretch names, taken out of the tables while it runs.
+    """The id rows that a span names, taken out of the tables while it runs.
 
-    Dense Adam moves every row at every step. During a stretch that is done to the named rows alone; all others have
-    gradient zero throughout, and ``Adam.coast`` moves them by the whole stretch at once when it is over.
+    Dense Adam moves every row at every step. During a span that is done to the named rows alone; all others have
+    gradient zero throughout, and ``Optimizer.coast`` moves them by the whole span at once when it is over.
     """
 
-    def __init__(self, part: ModelState, stretch: TrainingSpan, batches: Batches, optimizer: Adam) -> None:
+    def __init__(self, part: ModelState, span: TrainingSpan, batches: Batches, optimizer: Optimizer) -> None:
         self._part, self._optimizer, self._tables = part, optimizer, part.tables
         self._before = part.steps.clone()
-        numbers = torch.cat([stretch.predicted, stretch.trained], dim=1)
+        numbers = torch.cat([span.predicted, span.trained], dim=1)
         k, columns = numbers.shape
-        named = batches.rows(stretch.edges.repeat_interleave(columns), numbers.clamp(min=0).flatten())
+        named = batches.rows(span.edges.repeat_interleave(columns), numbers.clamp(min=0).flatten())
         self._rows, self._place, working = [], [], []
         for table, rows in zip(part.tables, named, strict=True):
             rows = torch.where(numbers.flatten().unsqueeze(1) >= 0, rows, table.scratch).view(k, -1)
@@ -118,7 +118,7 @@ class WorkingSet:
         return replace(batch, rows=rows)
 
     def finish(self) -> None:
-        """Let the rows that the stretch did not name coast, and put the working set back."""
+        """Let the rows that the span did not name coast, and put the working set back."""
         steps = self._part.steps - self._before
         for table, working, flat, place in zip(self._tables, self._part.tables, self._rows, self._place, strict=True):
             outside = (place == working.value.shape[1] - 1) & table.v[table.edges].any(-1)

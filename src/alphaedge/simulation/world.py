@@ -1,4 +1,4 @@
-"""The state of a simulation: the fleet, what it has published, who knows whom, and where each edge stands.
+"""The state of a simulation: models, publications, who knows whom, and where each edge stands.
 
 Several runs (seeds) of one method can share one world: edge i of run r is edge r * n + i, and nobody has peers in
 another run. "Local" numbers are those within a run.
@@ -10,7 +10,6 @@ from typing import Literal, final
 
 import torch
 
-from alphaedge.core.aggregation import Learned
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.links import Links
 from alphaedge.core.methods import Method
@@ -21,7 +20,7 @@ from alphaedge.simulation.publications import Publications
 from alphaedge.simulation.run_log import RunLog
 from alphaedge.simulation.timeline import Timeline
 
-State = Literal["to join", "to train", "to aggregate", "done"]
+Phase = Literal["to join", "to train", "to aggregate", "done"]
 
 
 @final
@@ -35,22 +34,22 @@ class World:
         batches: Batches,
         timelines: Sequence[Timeline],
         seeds: Sequence[int],
-        fleet: ModelState,
+        models: ModelState,
         gradients: Gradients,
         conditions: Conditions,
-        record: RunLog,
+        log: RunLog,
     ) -> None:
         self.method, self.batches, self.timelines, self.seeds = method, batches, timelines, seeds
-        self.fleet, self.gradients, self.conditions, self.record = fleet, gradients, conditions, record
+        self.models, self.gradients, self.conditions, self.log = models, gradients, conditions, log
         self.n = len(timelines[0].first)  # edges of one run
-        total = len(fleet)
+        total = len(models)
         told = method.statistics == "mixed" or (conditions.bootstrap and bool(conditions.joins))
         statistics = gradients.model.statistics() if told else ()
-        self.published = Publications(fleet, conditions.staleness + 1, statistics)
+        self.published = Publications(models, conditions.staleness + 1, statistics)
         self.records = torch.zeros(total, dtype=torch.long)  # that each edge has learned from
-        self.trained = [torch.zeros(t.value.shape[:2], dtype=torch.bool) for t in fleet.tables]  # since publishing
-        self.known_since = [torch.full(t.value.shape[:2], -1, dtype=torch.long) for t in fleet.tables]
-        self.links: list[Links[int]] = [Links.start([], self.start_weight) for _ in range(total)]
+        self.trained = [torch.zeros(t.value.shape[:2], dtype=torch.bool) for t in models.tables]  # since publishing
+        self.known_since = [torch.full(t.value.shape[:2], -1, dtype=torch.long) for t in models.tables]
+        self.links: list[Links[int]] = [Links.start([], method.aggregation.memory) for _ in range(total)]
         self.topology: list[dict[int, float]] = [{} for _ in range(total)]
         self.aggregations = torch.zeros(total, dtype=torch.long)
         self.outages = [
@@ -58,15 +57,10 @@ class World:
             for r in range(len(timelines))
             for e in range(self.n)
         ]
-        self.state: list[State] = ["to join"] * total
+        self.phase: list[Phase] = ["to join"] * total
         self.at = [first for t in timelines for first in t.first]  # the next batch to predict
         self.moment = [join for t in timelines for join in t.join]  # of the event that an edge waits for
         self.pending: list[list[int]] = [[] for _ in range(total)]  # revealed batches still to be trained on
-
-    @property
-    def start_weight(self) -> float:
-        """Raw weight of the own model and of first peers."""
-        return self.method.aggregation.start if isinstance(self.method.aggregation, Learned) else 1.0
 
     def where(self, edge: int) -> tuple[Timeline, int]:
         """An edge's timeline and its local number."""
@@ -80,8 +74,8 @@ class World:
         """An edge's neighbours, in the numbering of the world."""
         return [self.base(edge) + j for j in self.links[edge].neighbours]
 
-    def stretch_end(self, edge: int) -> tuple[int | None, int]:
-        """The edge's next aggregation batch, if any, and the batch before which its next stretch stops."""
+    def span_end(self, edge: int) -> tuple[int | None, int]:
+        """The edge's next aggregation batch, if any, and the batch before which its next span stops."""
         timeline, local = self.where(edge)
         end = timeline.next_aggregation(local, self.at[edge])
         return end, timeline.last[local] if end is None else end + 1
@@ -94,9 +88,9 @@ class World:
     def candidates(self, edge: int) -> Sequence[int]:
         """Local numbers of the edges that are there at the edge's moment."""
         timeline, base, moment = self.timelines[edge // self.n], self.base(edge), self.moment[edge]
-        if not timeline.churn and not self.record.stopped:
+        if not timeline.churn and not self.log.stopped:
             return range(self.n)
-        return [j for j in range(self.n) if timeline.member(j, moment) and base + j not in self.record.stopped]
+        return [j for j in range(self.n) if timeline.member(j, moment) and base + j not in self.log.stopped]
 
     def present(self, edge: int) -> list[bool]:
         """Which of an edge's neighbours answer it now."""
@@ -116,6 +110,6 @@ class World:
         learned = [e for e in edges if int(self.records[e]) > 0]
         if learned:
             some = torch.tensor(learned)
-            self.published.publish(some, self.fleet, self.trained, self.records)
+            self.published.publish(some, self.models, self.trained, self.records)
             for flags in self.trained:
                 flags[some] = False

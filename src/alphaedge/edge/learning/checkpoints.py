@@ -23,7 +23,6 @@ from safetensors.torch import save as encode
 from torch import Tensor
 
 from alphaedge.core.links import Link, Links
-from alphaedge.core.state import ModelState
 from alphaedge.edge.inputs.numbering import Numbering
 from alphaedge.edge.learning.exchange import HeldModel, Publication
 from alphaedge.edge.learning.learner import Learner
@@ -76,7 +75,7 @@ class Checkpoints:
 
     def save(self, learner: Learner, schema: str, progress: Progress) -> Path:
         """Write the state; it is on disk when this returns."""
-        if learner.kept:
+        if learner.waiting:
             raise CheckpointError("in the midst of a period: batches wait for an aggregation")
         data = encode(
             _tensors(learner), {"alphaedge": msgspec.json.encode(_header(learner, schema, progress)).decode()}
@@ -180,11 +179,11 @@ def _header(learner: Learner, schema: str, progress: Progress) -> _Header:
 
 def _tensors(learner: Learner) -> dict[str, Tensor]:
     found = {"lead": learner.lead, "published.dense": learner.publication.dense}
-    for who, fleet in _fleets(learner).items():
-        found |= {f"{who}.dense": fleet.dense, f"{who}.m": fleet.dense_m, f"{who}.v": fleet.dense_v}
-        found[f"{who}.steps"] = fleet.steps
-        found |= {f"{who}.buffer.{name}": buffer for name, buffer in fleet.buffers.items()}
-        for t, rows in enumerate(fleet.tables):
+    for who, state in learner.states.items():
+        found |= {f"{who}.dense": state.dense, f"{who}.m": state.dense_m, f"{who}.v": state.dense_v}
+        found[f"{who}.steps"] = state.steps
+        found |= {f"{who}.buffer.{name}": buffer for name, buffer in state.buffers.items()}
+        for t, rows in enumerate(state.tables):
             found |= {f"{who}.{t}.value": rows.value, f"{who}.{t}.m": rows.m, f"{who}.{t}.v": rows.v}
     for t, table in enumerate(learner.tables):
         found[f"{t}.keys"] = torch.tensor(table.numbering.by_row(), dtype=torch.long)
@@ -199,10 +198,6 @@ def _tensors(learner: Learner) -> dict[str, Tensor]:
     return {name: tensor.contiguous() for name, tensor in found.items()}
 
 
-def _fleets(learner: Learner) -> dict[str, ModelState]:
-    return {"mixed": learner.fleet} | ({"home": learner.home} if learner.home is not None else {})
-
-
 def _restore(learner: Learner, data: bytes, schema: str) -> Progress:
     length = int.from_bytes(data[:8], "little")
     text = msgspec.json.decode(data[8 : 8 + length])["__metadata__"]["alphaedge"]
@@ -215,18 +210,18 @@ def _restore(learner: Learner, data: bytes, schema: str) -> Progress:
         if found != wanted:
             raise CheckpointError(f"it is of {field} {found}, and this is {wanted}")
     tensors = decode(data)
-    if {who for who in ("mixed", "home") if f"{who}.dense" in tensors} != set(_fleets(learner)):
+    if {who for who in ("mixed", "home") if f"{who}.dense" in tensors} != set(learner.states):
         raise CheckpointError("it is of a method with another home model")
     numberings = [
         Numbering.restore(table.numbering.capacity, tensors[f"{t}.keys"].tolist(), tensors[f"{t}.order"].tolist())
         for t, table in enumerate(learner.tables)
     ]
     learner.lead = tensors["lead"]
-    for who, fleet in _fleets(learner).items():
-        fleet.dense, fleet.dense_m, fleet.dense_v = (tensors[f"{who}.{name}"] for name in ("dense", "m", "v"))
-        fleet.steps = tensors[f"{who}.steps"]
-        fleet.buffers = {name: tensors[f"{who}.buffer.{name}"] for name in fleet.buffers}
-        for t, rows in enumerate(fleet.tables):
+    for who, state in learner.states.items():
+        state.dense, state.dense_m, state.dense_v = (tensors[f"{who}.{name}"] for name in ("dense", "m", "v"))
+        state.steps = tensors[f"{who}.steps"]
+        state.buffers = {name: tensors[f"{who}.buffer.{name}"] for name in state.buffers}
+        for t, rows in enumerate(state.tables):
             rows.value, rows.m, rows.v = (tensors[f"{who}.{t}.{name}"] for name in ("value", "m", "v"))
     for t, table in enumerate(learner.tables):
         table.numbering = numberings[t]
@@ -243,7 +238,7 @@ def _restore(learner: Learner, data: bytes, schema: str) -> Progress:
 
 
 def _held(learner: Learner, tensors: Mapping[str, Tensor], peer: str, number: int, records: int) -> HeldModel:
-    made = HeldModel(learner.fleet.dense[0], learner.tables)
+    made = HeldModel(learner.mixed.dense[0], learner.tables)
     made.number, made.records, made.dense = number, records, tensors[f"held.{peer}.dense"]
     made.statistics = _statistics(tensors, f"held.{peer}.buffer.")
     made.rows = [tensors[f"held.{peer}.{t}.rows"] for t in range(len(learner.tables))]

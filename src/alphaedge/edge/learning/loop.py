@@ -27,7 +27,6 @@ from alphaedge.edge.learning.handover import hand_over
 from alphaedge.edge.learning.learner import Examples, Learner
 from alphaedge.edge.log import info, warn
 from alphaedge.edge.model import schema, seeded
-from alphaedge.edge.peers.pulls import Pulls
 from alphaedge.edge.store.journal import Journal
 from alphaedge.edge.store.learned_mark import LearnedMark, write_learned_mark
 from alphaedge.edge.store.parameters import ParameterWriter
@@ -86,7 +85,6 @@ class LearningLoop:
         self._adopt_again()
         while self._step():  # what the journal has since the checkpoint, before anybody predicts from it
             pass
-        self.pulls = Pulls(self.learner, self.schema, half=config.peers.half)
         self.report({}, clock())
         self._hand_over()
         others = sorted(self._checkpoints.others(self.schema))
@@ -137,27 +135,27 @@ class LearningLoop:
         return True
 
     def _learn(self, examples: Examples, number: int) -> None:
-        """Learn from a batch, but for one that would break the model: that is said and passed over."""
+        """Learn from a batch, and undo that if it would break the model."""
         learner = self.learner
-        fleets = [learner.fleet, *([learner.home] if learner.home else [])]
+        states = list(learner.states.values())
         before = [
-            (f.dense.clone(), f.dense_m.clone(), f.dense_v.clone(), f.steps.clone(), _cloned(f.buffers)) for f in fleets
+            (x.dense.clone(), x.dense_m.clone(), x.dense_v.clone(), x.steps.clone(), _cloned(x.buffers)) for x in states
         ]
         learner.learn(examples)
-        if all(bool(torch.isfinite(t).all()) for f in fleets for t in (f.dense, *f.buffers.values())):
+        if all(bool(torch.isfinite(t).all()) for x in states for t in (x.dense, *x.buffers.values())):
             return
-        for fleet, (dense, m, v, steps, buffers) in zip(fleets, before, strict=True):
-            fleet.dense, fleet.dense_m, fleet.dense_v, fleet.steps, fleet.buffers = dense, m, v, steps, buffers
-            for table in fleet.tables:
+        for state, (dense, m, v, steps, buffers) in zip(states, before, strict=True):
+            state.dense, state.dense_m, state.dense_v, state.steps, state.buffers = dense, m, v, steps, buffers
+            for table in state.tables:
                 broken = ~torch.isfinite(table.value).all(2) | ~torch.isfinite(table.v).all(2)
                 table.value[broken], table.m[broken], table.v[broken] = 0.0, 0.0, 0.0
         if not bool(torch.isfinite(learner.lead).all()):
             learner.lead = torch.zeros_like(learner.lead)
-        warn("a batch would break the model and is passed over", first_lesson=number)
+        warn("batch_undone", first_feedback=number, reason="the model would no longer be finite")
 
-    def publish(self) -> None:
-        """Begin an aggregation: let others fetch what was learned."""
-        self.learner.publish()
+    def start_round(self) -> None:
+        """Begin a round: publish what was learned."""
+        self.learner.start_round()
 
     @property
     def untaught(self) -> bool:
@@ -202,22 +200,21 @@ class LearningLoop:
         for one in self._adoptions.at((self.learner.aggregations, self.progress.lesson)):
             self.status.adopted += self.learner.adopt(*one)
 
-    def part_with(self, peers: Sequence[str]) -> None:
-        """Drop neighbours that a rule forbids."""
+    def drop(self, peers: Sequence[str]) -> None:
+        """Drop neighbours that the policy forbids."""
         for peer in peers:
-            self.learner.part_with(peer)
-            self.pulls.part_with(peer)
+            self.learner.drop(peer)
 
-    def aggregate(
+    def finish_round(
         self, pulls: Mapping[str, PulledModel], candidates: Sequence[str], topology: Mapping[str, Mapping[str, float]]
     ) -> dict[str, float]:
-        """End an aggregation with the models that were pulled; the shares of the mix."""
+        """Mix in the models that were pulled, choose neighbours, checkpoint and hand over; the shares of the mix."""
         learner = self.learner
         pulls = {peer: pull for peer, pull in pulls.items() if peer in learner.links.neighbours}  # some may be dropped
         for peer, pull in pulls.items():
-            learner.held.setdefault(peer, HeldModel(learner.fleet.dense[0], learner.tables)).take(pull, learner.tables)
-        shares = learner.aggregate(list(pulls))
-        learner.choose(candidates, topology)
+            learner.held.setdefault(peer, HeldModel(learner.mixed.dense[0], learner.tables)).take(pull, learner.tables)
+        shares = learner.mix(list(pulls))
+        learner.finish_round(candidates, topology)
         self._checkpoints.save(learner, self.schema, self.progress)
         self.status.own_share = shares.get(self.config.edge, 1.0)
         self._hand_over()
@@ -230,8 +227,8 @@ class LearningLoop:
         """The next thing to do for an edge without peers; False if there is nothing."""
         if not self.due:
             return self.step()
-        self.publish()
-        self.aggregate({}, [self.config.edge], {})
+        self.start_round()
+        self.finish_round({}, [self.config.edge], {})
         return True
 
     def status_is_old(self, now: float) -> bool:

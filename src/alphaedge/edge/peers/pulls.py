@@ -66,10 +66,10 @@ class Pulls:
     def _asked(self, request: PullRequest, base: KeyList | None, *, rows_only: bool = False) -> PendingPull:
         learner = self.learner
         data, listed = pack_request(request, self.schema, base)
-        told = {name: learner.fleet.buffers[name][0] for name in learner.model.statistics()}
-        rows = [t.value[0, :-1] for t in learner.fleet.tables]
+        told = {name: learner.mixed.buffers[name][0] for name in learner.model.statistics()}
+        rows = [t.value[0, :-1] for t in learner.mixed.tables]
         return PendingPull(
-            data, ExpectedAnswer(self.schema, learner.fleet.dense[0], told, rows, request.holds, listed, rows_only)
+            data, ExpectedAnswer(self.schema, learner.mixed.dense[0], told, rows, request.holds, listed, rows_only)
         )
 
     def believe(self, peer: str, asked: PendingPull, answer: bytes) -> PulledModel:

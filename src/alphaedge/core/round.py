@@ -1,0 +1,109 @@
+"""One round of the method: weigh and mix (step 2), then select (step 3), for g edges at once.
+
+The simulator calls these functions for many edges, the live edge for one. Nothing here knows how models got here, what
+time it is, or which rule is in use: the method's rules decide, and what a round needs of the outside comes in as one
+value.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+from torch import Tensor
+
+from alphaedge.core.aggregation import HeldModels, Mixing, shares_of
+from alphaedge.core.batch import Batch
+from alphaedge.core.gradients import Gradients
+from alphaedge.core.links import Links, stack, unstack
+from alphaedge.core.methods import Method
+from alphaedge.core.selection import P, View
+from alphaedge.core.state import ModelState
+from alphaedge.errors import RuleError
+
+
+@final
+@dataclass(frozen=True)
+class Round:
+    """What g edges mix.
+
+    models: their models, mixed in place. links: what each remembers of its peers, brought up to date in place.
+    held: the models that they hold of their neighbours, in the order of ``links[i].neighbours``, filled up to P.
+    publications: number of each held publication, [g][P]. aggregations: rounds that each edge has finished, [g].
+    records: [g, 1 + P], own first. batches: revealed batches to weigh the models on. known, wanted: see ``Mixing``.
+    """
+
+    models: ModelState
+    links: Sequence[Links[Any]]
+    held: HeldModels
+    publications: Sequence[Sequence[int]]
+    aggregations: Sequence[int]
+    records: Tensor
+    batches: Sequence[Batch]
+    known: Sequence[Tensor]
+    wanted: Sequence[Tensor] = ()
+
+
+def mix(method: Method, gradients: Gradients, round: Round) -> list[list[float]]:
+    """Weigh the held models by the method's rule and mix them in; the shares of each edge, own first, [g][1 + P]."""
+    rule, present = method.aggregation, round.held.present
+    weights = stack(round.links, present.shape[1], rule.memory, round.models.dense.dtype)
+    mixing = Mixing(round.models, round.held, round.records, round.batches, gradients, round.known, round.wanted)
+    new = rule.weigh(mixing, weights)
+    if new.raw.shape != weights.raw.shape or bool((new.raw < 0).any()):
+        name, shape = type(rule).__name__, tuple(weights.raw.shape)
+        raise RuleError(f"aggregation: {name}.weigh must return raw weights of 0 or more, of shape {shape}")
+    shares = shares_of(new.raw, present)
+    rule.mix(mixing, shares)
+    unstack(new, round.links)
+    places = zip(round.links, round.publications, round.aggregations, present.tolist(), strict=True)
+    for links, numbers, aggregation, answered in places:
+        for peer, number, there in zip(links.neighbours, numbers, answered, strict=False):
+            if there:
+                links.known[peer].publication, links.known[peer].fetched_at = number, aggregation
+    rows: list[list[float]] = shares.tolist()
+    return rows
+
+
+def select(
+    method: Method,
+    edge: P,
+    links: Links[P],
+    *,
+    aggregations: int,
+    candidates: Sequence[P],
+    topology: Mapping[P, Mapping[P, float]],
+    rng: random.Random,
+) -> None:
+    """Choose an edge's neighbours by the method's rule, if it is time to.
+
+    aggregations: rounds that the edge has finished before this one. topology: neighbours and shares that others have
+    announced.
+    """
+    rule = method.selection
+    if (aggregations + 1) % rule.every:
+        return
+    view = View(
+        edge=edge,
+        neighbours=links.neighbours,
+        candidates=candidates,
+        shares=links.shares(),
+        topology={j: topology.get(j, {}) for j in links.neighbours},
+        remembered=links.remembered(),
+    )
+    links.switch(allowed(method, edge, candidates, rule.choose(view, rng)), method.aggregation.memory)
+
+
+def join(method: Method, edge: P, candidates: Sequence[P], rng: random.Random) -> Links[P]:
+    """The first neighbours of an edge."""
+    chosen = method.selection.first(edge, candidates, rng)
+    return Links.start(allowed(method, edge, candidates, chosen), method.aggregation.memory)
+
+
+def allowed(method: Method, edge: P, candidates: Sequence[P], chosen: Sequence[P]) -> Sequence[P]:
+    """What a selection rule has chosen, if it may be chosen: candidates, each once, never the edge itself."""
+    wrong = [j for j in chosen if j == edge or j not in candidates]
+    if wrong or len(set(chosen)) < len(chosen):
+        name = type(method.selection).__name__
+        raise RuleError(f"selection: {name} chose {list(chosen)!r} for {edge!r}; allowed: other candidates, each once")
+    return chosen

@@ -1,0 +1,26 @@
+"""FedAvg's aggregation rule (McMahan et al., 2017): a_ij = the records that model j has learned from."""
+
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from torch import Tensor
+
+from alphaedge.core.aggregation import Mixing, PeerMemory, Weights
+
+
+@final
+@dataclass(frozen=True)
+class ByRecords:
+    """Each model weighs as many records as it had learned from when it was published."""
+
+    uses_peers: ClassVar[bool] = True
+    weight_batches: ClassVar[int] = 1
+    memory: ClassVar[PeerMemory] = PeerMemory()
+
+    def weigh(self, mixing: Mixing, weights: Weights) -> Weights:
+        """The records that each model claims."""
+        return Weights(mixing.records)
+
+    def mix(self, mixing: Mixing, shares: Tensor) -> None:
+        """The weighted mean."""
+        mixing.weighted_mean(shares)

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help setup run test test-all lint types layers docs lock clean
+.PHONY: help setup run test test-all lint types layers reference docs lock clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -35,6 +35,9 @@ types: setup
 
 layers: setup
 	$(BIN)/lint-imports --no-cache
+
+reference: setup  ## write the generated sections and pictures of the documentation anew
+	$(BIN)/python -m tools.reference
 
 docs: setup  ## build the documentation to site/; a broken link or name is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

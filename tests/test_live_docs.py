@@ -19,10 +19,11 @@ from typing import NamedTuple
 
 import pytest
 
+from tools.reference.pages import DOCS, strip_generated
+
 from .edge.nats_server import free_port
 
-ROOT = Path(__file__).parent.parent
-DOCS = ROOT / "docs"
+ROOT = DOCS.parent
 FENCE = re.compile(r"^```(\w+)?([^\n]*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 PORTS = re.compile(r"\b(80[0-9]{2}|84[0-9]{2}|4222)\b")
 
@@ -45,18 +46,18 @@ SAYS: Mapping[str, tuple[str, ...]] = {
         '"accepted":2',
         r"berlin: \d+ of the first 100 were right, (?:[89]\d|100) of the last 100",
         r"boston: (?:[89]\d|100) of the first 100 were right",
-        r"(?s)the fleet, seen by berlin.* berlin +DE .* boston +US .*berlin [01]\.\d\d",
+        r"(?s)fleet seen by berlin.* berlin +DE .* boston +US .*berlin [01]\.\d\d",
         r"alphaedge_batches_total 60.0",
     ),
-    "live-edge.md": ('"accepted":2', "alphaedge_pending_predictions 0.0", "the fleet, seen by berlin"),
+    "live-edge.md": ('"accepted":2', "alphaedge_pending_predictions 0.0", "fleet seen by berlin"),
     "how-to/embed.md": ("'accepted': 2",),
     "how-to/own-module.md": ("ready to start", r"alphaedge 0\.[5-9]"),
     "how-to/own-table.md": ("Learning from each other", r"Bergen -> http"),
     "how-to/replay.md": ("replay.png", "summary.json"),
-    "how-to/certificates.md": ("certificate: boston in US", "are new; give them to boston"),
+    "how-to/certificates.md": ("certificate: boston in US", "renewed; copy"),
     "how-to/region-policy.md": ("policy: 4 rules", r"deny from=DE to=\*\nNone"),
     "how-to/nats.md": ("alphaedge_peer_alive",),
-    "how-to/monitoring.md": ("the fleet, seen by berlin", '"well":true'),
+    "how-to/monitoring.md": ("fleet seen by berlin", '"healthy":true'),
     "how-to/operate.md": ('"accepted":1',),
     "how-to/upgrade.md": ("'accepted': 10", r"(?s)alphaedge_batches_total 2.0.*alphaedge_aggregations_total 1.0"),
     "how-to/tuning.md": ("Learning from each other",),
@@ -79,15 +80,19 @@ class Block(NamedTuple):
 
 def pages() -> list[str]:
     """All pages that were written, by their path under docs/."""
-    return sorted(str(p.relative_to(DOCS)) for p in DOCS.rglob("*.md") if "_hooks" not in p.parts)
+    return sorted(str(p.relative_to(DOCS)) for p in DOCS.rglob("*.md"))
+
+
+def hand_written(page: str) -> str:
+    """The text of a page without its generated sections."""
+    return strip_generated((DOCS / page).read_text(encoding="utf-8"))
 
 
 def blocks(page: str) -> list[Block]:
     """The blocks of a page, in their order."""
-    text = (DOCS / page).read_text(encoding="utf-8")
     return [
         Block(language or "", (re.search(r'title="([^"]+)"', options) or ("", ""))[1], body)
-        for language, options, body in FENCE.findall(text)
+        for language, options, body in FENCE.findall(hand_written(page))
     ]
 
 
@@ -195,7 +200,7 @@ def test_pages_that_the_readme_names_are_run() -> None:
 @pytest.mark.timeout(900)
 def test_the_table_of_the_page_on_tuning_can_be_measured_again(tmp_path: Path) -> None:
     """In its quick form: the first row, with the columns that the page shows."""
-    measure = [sys.executable, str(DOCS / "_hooks" / "measure.py"), "--quick", "--out", str(tmp_path / "table.csv")]
+    measure = [sys.executable, "-m", "tools.tuning", "--quick", "--out", str(tmp_path / "table.csv")]
     subprocess.run(measure, cwd=ROOT, check=True, capture_output=True, text=True)
     new, shown = (
         path.read_text(encoding="utf-8").splitlines() for path in (tmp_path / "table.csv", DOCS / "how-to/tuning.csv")

@@ -1,4 +1,8 @@
-"""What docstrings and comments in the code say, as Markdown."""
+"""Docstrings and comments of the code as Markdown.
+
+Docstrings describe arguments and fields as ``name: text`` or ``one, two: text``, on a line or after a full stop. A
+paragraph may follow, and so may tables and examples.
+"""
 
 import ast
 import inspect
@@ -9,42 +13,49 @@ import tokenize
 from collections.abc import Collection
 from typing import Any
 
-from alphaedge_docs.markdown import fence, table
+from tools.reference.markdown import fence, table
 
 
-def fields(documented: Any) -> dict[str, str]:
-    """What the docstring of a class says of its fields, as ``name: text`` or ``one, two: text``; else the comment
-    behind the field. Of its parents too."""
+def describe_fields(documented: Any) -> dict[str, str]:
+    """The description of each field of a class: from its docstring, or from the comment behind the field.
+
+    Fields of parent classes are included.
+    """
     if documented is object or not inspect.isclass(documented):
         return {}
-    found: dict[str, str] = {}
+    described: dict[str, str] = {}
     for parent in reversed(documented.__mro__[1:]):
         if parent.__module__.startswith("alphaedge."):
-            found |= fields(parent)
+            described |= describe_fields(parent)
     names = list(getattr(documented, "__annotations__", {}))
-    return found | _comments(documented) | told(inspect.getdoc(documented) or "", names)
+    comments = field_comments(inspect.getsource(documented))
+    return described | comments | describe_names(inspect.getdoc(documented) or "", names)
 
 
-def told(text: str, names: Collection[str]) -> dict[str, str]:
-    """What a text says of some names.
+def describe_names(text: str, names: Collection[str]) -> dict[str, str]:
+    """The description of each name in a docstring.
 
-    >>> told("All of it. size: in bytes. one, two: numbers.", ["size", "one", "two"])
+    >>> describe_names("All of it. size: in bytes. one, two: numbers.", ["size", "one", "two"])
     {'size': 'in bytes.', 'one': 'numbers.', 'two': 'numbers.'}
     """
-    found = {}
+    described = {}
     for part in _paragraphs(text):
         heads = list(re.finditer(rf"(?:^|(?<=\n)|(?<=[.;)] ))[ ]*({_some(names)}):\s", part)) if names else []
         ends = [*(head.start() for head in heads[1:]), len(part)]
         for head, end in zip(heads, ends, strict=False):
-            # What begins with another name in code is of that one.
-            said = re.split(rf"(?<=[.]) (?=``{_one(names)}``)", " ".join(part[head.end() : end].split()))[0]
+            # A sentence that begins with another name in code describes that one.
+            words = re.split(rf"(?<=[.]) (?=``{_one(names)}``)", " ".join(part[head.end() : end].split()))[0]
             for name in head[1].replace("`", "").split(", "):
-                found[name] = as_markdown(said.rstrip("; "))
-    return found
+                described[name] = as_markdown(words.rstrip("; "))
+    return described
 
 
-def rest(text: str, names: Collection[str]) -> str:
-    """A text without what it says of some names."""
+def without_names(text: str, names: Collection[str]) -> str:
+    """A docstring without the descriptions of some names.
+
+    >>> without_names("All of it. size: in bytes. one, two: numbers.", ["size", "one", "two"])
+    'All of it.'
+    """
     if not names:
         return text
     cut = re.compile(rf"(?:^|(?<=\n)|(?<=[.;)] ))[ ]*{_some(names)}:\s.*", re.DOTALL)
@@ -65,10 +76,10 @@ def _some(names: Collection[str]) -> str:
     return f"{one}(?:, {one})*"
 
 
-def _comments(documented: type) -> dict[str, str]:
-    """What stands behind the fields of a class, as a comment."""
-    source = textwrap.dedent(inspect.getsource(documented))
-    behind = {
+def field_comments(source: str) -> dict[str, str]:
+    """The comment behind each field of a class, from its source."""
+    source = textwrap.dedent(source)
+    comments = {
         token.start[0]: token.string.lstrip("# ")
         for token in tokenize.generate_tokens(io.StringIO(source).readline)
         if token.type == tokenize.COMMENT
@@ -76,21 +87,15 @@ def _comments(documented: type) -> dict[str, str]:
     (tree,) = ast.parse(source).body
     assert isinstance(tree, ast.ClassDef)
     return {
-        line.target.id: behind[line.end_lineno or line.lineno]
+        line.target.id: comments[line.end_lineno or line.lineno]
         for line in tree.body
-        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.end_lineno in behind
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.end_lineno in comments
     }
 
 
 def summary(documented: Any) -> str:
     """The first paragraph of a docstring."""
     return as_markdown((inspect.getdoc(documented) or "").split("\n\n")[0])
-
-
-def without_fields(documented: Any, names: Collection[str]) -> str:
-    """A docstring as Markdown, without the parts that say what fields are."""
-    text = re.sub(r"(?m)^Arguments\n-+\n?", "", inspect.getdoc(documented) or "")
-    return blocks(rest(text, names))
 
 
 def blocks(text: str) -> str:
@@ -109,7 +114,7 @@ def blocks(text: str) -> str:
 
 
 def _table(lines: list[str]) -> str:
-    """A table as docstrings have them: columns are where the first line has its bars."""
+    """A reST table; its first line of bars shows where the columns are."""
     columns = [(m.start(), m.end()) for m in re.finditer("=+", lines[0])]
     rows = [[line[a:].strip() if b == columns[-1][1] else line[a:b].strip() for a, b in columns] for line in lines]
     head, body = rows[1], rows[3:-1]
@@ -117,5 +122,5 @@ def _table(lines: list[str]) -> str:
 
 
 def as_markdown(text: str) -> str:
-    """Code in two backticks becomes code in one."""
+    """Turn code in double backticks into code in single ones."""
     return re.sub(r"``([^`]+)``", r"`\1`", text)

@@ -1,4 +1,4 @@
-"""The HTTP API as an edge describes it, with the model that ``alphaedge edge init`` writes."""
+"""The HTTP API, from the OpenAPI document of an edge with the configuration that ``alphaedge edge init`` writes."""
 
 import inspect
 import json
@@ -11,15 +11,15 @@ from typing import Any, Final
 from alphaedge import __version__
 from alphaedge.edge.config import EdgeConfig, load
 from alphaedge.edge.serving.openapi import VERSIONS, describe
-from alphaedge_docs import docstrings
-from alphaedge_docs.markdown import fence, sentence, table
+from tools.reference import docstrings
+from tools.reference.markdown import fence, sentence, table
 
-WIDTH: Final = 80
-SHORT: Final = 30  # characters of a default that fits into a table
+MAX_LINE: Final = 80  # characters of JSON on one line
+MAX_DEFAULT: Final = 30  # characters of a default that is shown
 
 
 def example_config() -> EdgeConfig:
-    """The configuration of an edge as it is written for a new one."""
+    """The configuration that ``alphaedge edge init`` writes."""
     text = resources.files("alphaedge.edge").joinpath("example.toml").read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "edge.toml"
@@ -27,37 +27,36 @@ def example_config() -> EdgeConfig:
         return load(path)
 
 
-def reference() -> str:
-    """Every path, then every refusal and every body."""
-    found = describe(example_config(), __version__, token=True)
+def section() -> str:
+    """Paths, then error responses, then bodies."""
+    document = describe(example_config(), __version__, token=True)
     made = ["## Paths\n"]
     made += [
         _operation(path, verb.upper(), item[verb])
-        for path, item in found["paths"].items()
+        for path, item in document["paths"].items()
         for verb in ("get", "post")
         if verb in item
     ]
-    refusals = found["components"]["responses"].items()
-    made.append("## Refusals\n\nThe body is a [Refusal](#body-refusal) that says what was found and what is allowed.\n")
-    made.append(table(("status", "means"), [(status, what["description"]) for status, what in refusals]))
-    made.append("## Bodies\n\nObjects in JSON. What has no star may be left out.\n")
+    errors = document["components"]["responses"].items()
+    made.append("## Errors\n\nThe body of an error names the value and what is allowed.\n")
+    made.append(table(("status", "meaning"), [(status, what["description"]) for status, what in errors]))
+    made.append("## Bodies\n\nJSON objects. Fields with a star are required.\n")
     made += [
         _body(name, schema)
-        for name, schema in sorted(found["components"]["schemas"].items())
+        for name, schema in sorted(document["components"]["schemas"].items())
         if schema.get("type") == "object"
     ]
     return "\n".join(made)
 
 
 def _operation(path: str, verb: str, what: Mapping[str, Any]) -> str:
-    anchor = f"path-{verb.lower()}-{path.strip('/')}".replace("/", "-").replace("{", "").replace("}", "")
-    made = [f"### `{verb} {path}` {{ #{anchor} }}\n"]
+    made = [f"### `{verb} {path}`\n"]
     if "{version}" in path:
-        made.append(f"{what['summary']} As without a version; there is one version, {VERSIONS[-1]}.\n")
+        made.append(f"{what['summary']} The same as without a version; the only version is {VERSIONS[-1]}.\n")
         return "\n".join(made)
     made.append(f"{what['summary']} {what.get('description', '')}".strip() + "\n")
     if what.get("security"):
-        made.append("Wants the token, where `serve.token` is set.\n")
+        made.append("Requires the token if `serve.token` is set.\n")
     made += [f"Header `{p['name']}`: {p['description']}\n" for p in what.get("parameters", [])]
     body = what.get("requestBody", {}).get("content", {})
     if body:
@@ -65,8 +64,8 @@ def _operation(path: str, verb: str, what: Mapping[str, Any]) -> str:
     examples = [one["value"] for content in body.values() for one in content.get("examples", {}).values()]
     made += [fence(_compact(value), "json") for value in examples]
     refused = [status for status in what["responses"] if status != "200"]
-    told = f" Refuses with {', '.join(refused)}." if refused else ""
-    made.append(f"Answers {_contents(what['responses']['200']['content'])}.{told}\n")
+    errors = f" Errors: {', '.join(refused)}." if refused else ""
+    made.append(f"Returns {_contents(what['responses']['200']['content'])}.{errors}\n")
     return "\n".join(made)
 
 
@@ -75,18 +74,28 @@ def _contents(body: Mapping[str, Any]) -> str:
 
 
 def _compact(value: Any) -> str:
-    """JSON with a line for each object of the list that it is about."""
+    """JSON, with one line per object of its lists if it is long."""
     text = json.dumps(value)
-    return text.replace("[{", "[\n  {").replace("}, {", "},\n  {").replace("}]", "}\n]") if len(text) > WIDTH else text
+    return (
+        text.replace("[{", "[\n  {").replace("}, {", "},\n  {").replace("}]", "}\n]") if len(text) > MAX_LINE else text
+    )
 
 
 def _body(name: str, schema: Mapping[str, Any]) -> str:
     properties, needed = schema.get("properties", {}), schema.get("required", [])
     text = inspect.cleandoc(schema.get("description", ""))
-    said = docstrings.told(text, list(properties))
-    made = [f"### {name} {{ #body-{name.lower()} }}\n", docstrings.blocks(docstrings.rest(text, list(properties)))]
+    described = docstrings.describe_names(text, list(properties))
+    made = [
+        f"### {name}\n",
+        docstrings.blocks(docstrings.without_names(text, list(properties))),
+    ]
     rows = [
-        (f"`{field}`" + (" \\*" if field in needed else ""), _type(what), _default(what), sentence(said.get(field, "")))
+        (
+            f"`{field}`" + (" \\*" if field in needed else ""),
+            _type(what),
+            _default(what),
+            sentence(described.get(field, "")),
+        )
         for field, what in properties.items()
     ]
     made.append(table(("field", "type", "default", "meaning"), rows))
@@ -95,14 +104,14 @@ def _body(name: str, schema: Mapping[str, Any]) -> str:
 
 def _default(schema: Mapping[str, Any]) -> str:
     text = json.dumps(schema.get("default"))
-    return f"`{text}`" if "default" in schema and len(text) < SHORT else ""
+    return f"`{text}`" if "default" in schema and len(text) < MAX_DEFAULT else ""
 
 
 def _type(schema: Mapping[str, Any]) -> str:
     """A JSON schema in a few words."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
-        return f"[{name}](#body-{name.lower()})" if name[0].isupper() else f"{name}, nested or not"
+        return f"[{name}](#{name.lower()})" if name[0].isupper() else f"{name}, nested or not"
     if "const" in schema:
         return f"`{json.dumps(schema['const'])}`"
     if "enum" in schema:

@@ -1,4 +1,4 @@
-"""The command line: every command, argument and option."""
+"""Every command of the command line, with its arguments and options."""
 
 import inspect
 import re
@@ -11,41 +11,37 @@ from typing import Any, Final
 import typer
 
 from alphaedge.cli import app
-from alphaedge_docs.markdown import anchored, fence, kind, plain, table
+from tools.reference.markdown import fence, table, toml_value, type_name
 
-# What every command has, and what typer adds to all programs.
+# Options of every command, and those that typer adds to a program.
 COMMON: Final = {"--help", "--install-completion", "--show-completion"}
 
 
 def walk(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """All commands that do something, by their words."""
+    """All commands that can be run, each with its words."""
     for name, inner in getattr(command, "commands", {}).items():
         yield from walk(inner, (*path, name))
     if not hasattr(command, "commands"):
         yield path, command
 
 
-def reference() -> str:
-    """A section for each command."""
-    whole = typer.main.get_command(app)
-    made = []
-    for path, command in walk(whole):
-        made.append(_section(path, command))
-    return "\n".join(made)
+def section() -> str:
+    """A heading, usage, tables and examples for each command."""
+    return "\n".join(_command(path, command) for path, command in walk(typer.main.get_command(app)))
 
 
-def _section(path: tuple[str, ...], command: Any) -> str:
+def _command(path: tuple[str, ...], command: Any) -> str:
     words = " ".join(["alphaedge", *path])
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     options = [p for p in command.params if p.param_type_name == "option" and not p.hidden and not _common(p)]
     usage = " ".join([words, *(["[OPTIONS]"] if options else []), *map(_usage, arguments)])
-    made = [f"## `{words}` {{ #command-{'-'.join(path)} }}\n", _plain(inspect.cleandoc(command.help or "")) + "\n"]
+    made = [f"## `{words}`\n", _plain(inspect.cleandoc(command.help or "")) + "\n"]
     made.append(fence(usage, "text"))
     if arguments:
-        made.append(table(("argument", "default", "meaning"), [_argument(p, path) for p in arguments]))
+        made.append(table(("argument", "default", "meaning"), [_argument(p) for p in arguments]))
     hints = typing.get_type_hints(command.callback)
     for panel in dict.fromkeys(["", *map(_panel, options)]):
-        rows = [_option(p, path, hints[p.name]) for p in options if _panel(p) == panel]
+        rows = [_option(p, hints[p.name]) for p in options if _panel(p) == panel]
         if not rows:
             continue
         made.append((f"{panel}:\n\n" if panel else "") + table(("option", "value", "default", "meaning"), rows))
@@ -70,38 +66,35 @@ def _usage(argument: Any) -> str:
     return name if argument.required else f"[{name}]"
 
 
-def _argument(argument: Any, path: tuple[str, ...]) -> tuple[str, str, str]:
-    name = anchored("argument", f"{'-'.join(path)}-{argument.name}", _bare(argument))
-    return name, _default(argument), _plain(argument.help or "")
+def _argument(argument: Any) -> tuple[str, str, str]:
+    return f"`{_bare(argument)}`", _default(argument), _plain(argument.help or "")
 
 
-def _option(option: Any, path: tuple[str, ...], annotation: Any) -> tuple[str, str, str, str]:
-    names = ", ".join(
-        anchored("option", f"{'-'.join(path)}{name}", name) for name in [*option.opts, *option.secondary_opts]
-    )
-    value = "" if option.is_flag else f"`{option.metavar}`" if option.metavar else _kind(annotation)
-    text, _, said = _plain(option.help or "").partition("Default: ")  # where the help says it in words
-    return names, value, said.rstrip(".") or _default(option), text
+def _option(option: Any, annotation: Any) -> tuple[str, str, str, str]:
+    names = ", ".join(f"`{name}`" for name in [*option.opts, *option.secondary_opts])
+    value = "" if option.is_flag else f"`{option.metavar}`" if option.metavar else _value(annotation)
+    text, _, default = _plain(option.help or "").partition("Default: ")  # some defaults are described in words
+    return names, value, default.rstrip(".") or _default(option), text
 
 
-def _kind(annotation: Any) -> str:
+def _value(annotation: Any) -> str:
     for one in (annotation, *typing.get_args(annotation)):
         if isinstance(one, EnumType):
             return ", ".join(f"`{member.value}`" for member in one)  # type: ignore[var-annotated]
-    return kind(annotation)
+    return type_name(annotation)
 
 
 def _default(parameter: Any) -> str:
     if parameter.required:
         return "required"
-    found = parameter.default
-    if found is None or found is False:
+    default = parameter.default
+    if default is None or default is False:
         return ""
-    return f"`{found if isinstance(found, str | Path) else plain(found)}`"
+    return f"`{default if isinstance(default, str | Path) else toml_value(default)}`"
 
 
 def _epilog(text: str, words: str) -> str:
-    """Examples and the like, which are written for the terminal; of those for several commands the command's own."""
+    """The examples below a command's help. An epilog that several commands share keeps this command's examples."""
     made = []
     for part in re.split(r"(?m)^\[bold\]", text)[1:]:
         title, _, body = part.partition("[/]")
@@ -115,5 +108,5 @@ def _epilog(text: str, words: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without rich's markup."""
+    """Remove rich's markup."""
     return re.sub(r"(?<!\\)\[(?:/|/?(?:bold|dim|italic))\]", "", text).replace("\\[", "[")

@@ -81,7 +81,7 @@ class LearningLoop:
         self._recent: deque[float] = deque(maxlen=RECENT)
         self._adoptions = AdoptionLog(data / "adopted.db", self.schema)
         self._looked = self._journal.last_prediction()
-        self._strangers = NewIds()
+        self._new_ids = NewIds()
         self._adopt_again()
         while self._step():  # what the journal has since the checkpoint, before anybody predicts from it
             pass
@@ -168,7 +168,7 @@ class LearningLoop:
         self._checkpoints.save(self.learner, self.schema, self.progress)
         self._hand_over()
 
-    def strangers(self, now: float) -> list[Tensor]:
+    def new_ids(self, now: float) -> list[Tensor]:
         """Keys to ask peers for: of ids that predictions were asked for lately, and that have no row here."""
         asked = self._journal.asked(self._looked, LOOKED_AT)
         if not asked:
@@ -181,7 +181,7 @@ class LearningLoop:
             [k for k in wanted.flatten().tolist() if k != NOBODY and k not in table.numbering]
             for table, wanted in zip(self.learner.tables, keys, strict=True)
         ]
-        picked = self._strangers.pick(unknown, now)
+        picked = self._new_ids.pick(unknown, now)
         return picked if any(map(len, picked)) else []
 
     def adopt(self, pulls: Mapping[str, PulledModel]) -> None:

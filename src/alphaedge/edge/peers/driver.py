@@ -1,24 +1,24 @@
-"""A learner among others: pulls and aggregations of one edge, on the event loop of its learning process.
+"""Carries out what an edge decides about its peers (``decisions.py``), on the event loop of its learner process.
 
 Everything that touches the learner runs in one thread, one thing after the other; the event loop only talks. So a peer
-that asks for the model while this edge learns gets the last publication, never something in between.
+that pulls while this edge learns gets the last publication, never something in between.
 """
 
 import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar, final
-
-from torch import Tensor
 
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.directory.protocol import Directory
 from alphaedge.edge.learning.exchange import PulledModel
 from alphaedge.edge.learning.loop import NAP, LearningLoop
 from alphaedge.edge.log import info, warn
+from alphaedge.edge.peers import decisions
+from alphaedge.edge.peers.decisions import PeerDecisions
 from alphaedge.edge.peers.pulls import PendingPull, Pulls
 from alphaedge.edge.store.status import PeerStatus
 from alphaedge.edge.transport.client import PeerClient
@@ -32,22 +32,14 @@ from alphaedge.errors import AlphaEdgeError, ModelRefused, PeerError, PeerForbid
 from alphaedge.monitoring.vitals import EdgeView
 
 T = TypeVar("T")
-LOOK: Final = 1.0  # seconds between two looks at files that may change
-PATIENCE: Final = 10.0  # seconds in which a new edge that has nothing to learn from waits for a peer to start from
-ALONE: Final = 1.0  # ... in which one waits that has, or that has heard of others that have nothing to give
-ADOPT_EVERY: Final = 0.2  # seconds between two looks for new ids
-GONE: Final = 410
-
-
-def waits(waited: float, known: float, *, behind: bool) -> bool:
-    """Whether a new edge goes on waiting for a peer to start from. waited: seconds until now. known: those since it
-    heard of others, which may know as little. behind: there are outcomes to learn from."""
-    return waited < (ALONE if behind else PATIENCE) and known < ALONE
+OBSERVE_EVERY_SECONDS: Final = 0.2
+REFRESH_EVERY_SECONDS: Final = 1.0  # for files that may change: policy and certificates
+HTTP_GONE: Final = 410  # a peer has restarted and has no list of keys any more
 
 
 @final
 class PeerDriver:
-    """One edge's links to the others. address: where they reach it. policy: who may have whose model."""
+    """One edge among its peers. address: where they reach it. policy: who may pull whose model."""
 
     def __init__(
         self,
@@ -63,58 +55,161 @@ class PeerDriver:
         self.config, self.learning, self.directory = config, learning, directory
         self._address, self._client, self._policy, self._credentials = address, client, policy, credentials
         self._me = Member(config.edge, config.region)
-        self._pulls = Pulls(learning.learner, learning.schema, half=config.peers.half)
+        self._pulls = Pulls(learning.learner, learning.schema, bfloat16=config.peers.bfloat16)
+        method = learning.learner.method
+        self._decisions = PeerDecisions(
+            self._me,
+            learning.schema,
+            cold_start=method.adopt_rows and bool(learning.learner.tables),
+            announces_mix=method.publish == "mixed",
+            rng=random.Random(),  # whom to start from; nothing that is learned later depends on it
+        )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="learner")
-        self._rng = random.Random()  # whom to start from; nothing that is learned later depends on it
-        self._foreign: dict[str, str] = {}  # edges of another schema
-        self._told = 0.0  # when the fleet was last told how things stand here
+        self._events: asyncio.Queue[decisions.Event] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._round_began = self._refreshed = 0.0
         self.peers: dict[str, PeerStatus] = {}
 
     def handlers(self) -> dict[str, Handler]:
-        """What other edges may ask for."""
-        return {"pull": self._asked_for_model, "rows": self._asked_for_rows}
+        """What peers may ask for."""
+        return {"pull": self._answer_model, "rows": self._answer_rows}
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Talk and learn until told to stop."""
-        await self._speak()
-        await self.directory.start()
-        beside = [asyncio.create_task(self._look_for_ever())]
-        if self.learning.learner.method.adopt_rows and self.learning.learner.tables:
-            beside.append(asyncio.create_task(self._adopt_for_ever()))
-        for task in beside:  # none of them ends by itself: without one of them this edge is not what it should be
-            task.add_done_callback(lambda done: None if done.cancelled() else stop.set())
+        """Talk and learn until told to stop. A part of it that fails ends the whole."""
+        wants_model = self.learning.untaught and bool(self.config.peers.seeds or self.config.peers.nats)
         try:
-            if self.learning.untaught:
-                await self._bootstrap(stop)
-            while not stop.is_set():
-                if self.learning.due:
-                    await self._aggregate()
-                elif not await self._learner(self.learning.step):
-                    self.report()
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(NAP):
-                            await stop.wait()
-            for task in beside:
-                if task.done():
-                    task.result()
+            await self._handle(decisions.Started(wants_model))
+            await self.directory.start()
+            async with asyncio.TaskGroup() as tasks:
+                beside = [tasks.create_task(self._observe_forever()), tasks.create_task(self._wait_for(stop))]
+                await self._work(tasks)
+                for task in (*beside, *self._tasks):
+                    task.cancel()
         finally:
-            for task in beside:
-                task.cancel()
             await self.directory.close()
             self._thread.shutdown(wait=True)
 
-    async def _learner(self, work: Callable[[], T]) -> T:
+    async def _work(self, tasks: asyncio.TaskGroup) -> None:
+        """Handle events as they come; learn in between."""
+        self._group = tasks
+        while self._decisions.phase != "stopped":
+            if not self._events.empty() or self._decisions.phase != "learning":
+                await self._handle(await self._events.get())
+            elif self.learning.due:
+                await self._handle(await self._observe())
+                await self._handle(decisions.RoundDue())
+            elif not await self._in_learner(self.learning.step):
+                self.report()
+                await self._nap()
+
+    async def _nap(self) -> None:
+        """Wait a little for an event, and handle it."""
+        event: decisions.Event | None = None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(NAP):
+                event = await self._events.get()
+        if event is not None:
+            await self._handle(event)
+
+    async def _handle(self, event: decisions.Event) -> None:
+        for command in self._decisions.handle(event, time.monotonic()):
+            await self._do(command)
+
+    async def _wait_for(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._events.put_nowait(decisions.Stopped())
+
+    async def _in_learner(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    async def _speak(self) -> None:
-        """Tell the fleet how things stand here."""
-        about = await self._learner(self._about)
-        self._told = time.monotonic()
-        await self.directory.announce(self._credentials.sign(about))
+    # -- what is seen --
 
-    def _about(self) -> Announcement:
+    async def _observe_forever(self) -> None:
+        while True:
+            await self._refresh()
+            self._events.put_nowait(await self._observe())
+            await asyncio.sleep(OBSERVE_EVERY_SECONDS)
+
+    async def _refresh(self) -> None:
+        """Read the policy and the certificates again if they have changed."""
+        now = time.monotonic()
+        if now - self._refreshed < REFRESH_EVERY_SECONDS:
+            return
+        self._refreshed = now
+        self._policy.refresh()
+        try:
+            if self._credentials.refresh():
+                info("certificate_renewed")
+                await self._announce()
+        except (AlphaEdgeError, OSError) as error:  # half written, say: it is read again soon
+            warn("certificate_refused", reason=error)
+
+    async def _observe(self) -> decisions.Observed:
+        fleet = self.directory.alive()
+        resting = {edge for edge, a in fleet.items() if self._client.is_resting(a.address, edge)}
+        behind = self._decisions.phase == "starting" and await self._in_learner(lambda: self.learning.behind)
+        neighbours = tuple(self.learning.learner.links.neighbours)
+        return decisions.Observed(fleet, self._policy.rules, neighbours, frozenset(resting), behind)
+
+    # -- what is done --
+
+    async def _do(self, command: decisions.Command) -> None:
+        match command:
+            case decisions.Announce():
+                await self._announce()
+            case decisions.Pull():
+                task = self._group.create_task(self._pull(command))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            case decisions.StartFrom():
+                await self._in_learner(lambda: self.learning.bootstrap(command.model))
+            case decisions.StartRound():
+                self._round_began = time.monotonic()
+                self._events.put_nowait(await self._in_learner(lambda: self._start_round(command)))
+            case decisions.FinishRound():
+                self._events.put_nowait(await self._finish_round(command))
+            case decisions.DropNeighbours():
+                await self._in_learner(lambda: self._drop(command))
+            case decisions.FindNewIds():
+                keys = await self._in_learner(lambda: self.learning.new_ids(time.monotonic()))
+                self._events.put_nowait(decisions.NewIdsFound(keys))
+            case decisions.AdoptRows():
+                await self._in_learner(lambda: self.learning.adopt(command.models))
+            case decisions.Log():
+                info(command.event, **command.fields)
+
+    def _start_round(self, command: decisions.StartRound) -> decisions.RoundStarted:
+        learner = self.learning.learner
+        self.learning.start_round()
+        if not learner.links.neighbours and len(command.candidates) > 1:
+            learner.join(command.candidates)
+        return decisions.RoundStarted(tuple(learner.links.neighbours))
+
+    async def _finish_round(self, command: decisions.FinishRound) -> decisions.RoundFinished:
         learner, status = self.learning.learner, self.learning.status
-        status.version = max(status.version + 1, time.time_ns() // 1_000_000)  # it grows though the clock may not
+        shares = await self._in_learner(
+            lambda: self.learning.finish_round(command.models, command.candidates, command.topology)
+        )
+        status.aggregations_timed += 1
+        status.aggregation_seconds += time.monotonic() - self._round_began
+        for name, peer in self.peers.items():
+            peer.share = shares.get(name, 0.0)
+        info("aggregated", number=learner.aggregations, shares={e: round(s, 4) for e, s in shares.items()})
+        self.report()
+        return decisions.RoundFinished(tuple(learner.links.neighbours))
+
+    def _drop(self, command: decisions.DropNeighbours) -> None:
+        self.learning.drop(command.peers)
+        for peer in command.peers:
+            self._pulls.drop(peer)
+
+    async def _announce(self) -> None:
+        announcement = await self._in_learner(self._announcement)
+        await self.directory.announce(self._credentials.sign(announcement))
+
+    def _announcement(self) -> Announcement:
+        learner, status = self.learning.learner, self.learning.status
+        status.version = max(status.version + 1, time.time_ns() // 1_000_000)  # grows even if the clock is set back
         return Announcement(
             edge=self.config.edge,
             region=self.config.region,
@@ -126,207 +221,88 @@ class PeerDriver:
             vitals=self.learning.vitals(),
         )
 
-    def sources(self) -> dict[str, Announcement]:
-        """The edges that this one may fetch from now: there, of the same schema, and allowed."""
-        others = {edge: about for edge, about in self.directory.alive().items() if edge != self.config.edge}
-        self._note_schemas(others)
-        return {
-            edge: about
-            for edge, about in others.items()
-            if about.schema == self.learning.schema and self._policy.rules.allows(Member(edge, about.region), self._me)
-        }
+    # -- pulls --
 
-    def _note_schemas(self, others: Mapping[str, Announcement]) -> None:
-        """Say when an edge can't be mixed with, and when it can again."""
-        for edge, about in others.items():
-            before, now = self._foreign.get(edge, self.learning.schema), about.schema
-            if now != before:
-                meets = now == self.learning.schema
-                event = "an edge has the same schema again" if meets else "an edge has another schema: no mixing"
-                info(event, peer=edge, theirs=now, ours=self.learning.schema)
-                self._foreign[edge] = now
+    async def _pull(self, command: decisions.Pull) -> None:
+        self._events.put_nowait(decisions.PullEnded(command.ticket, await self._pulled(command)))
 
-    async def _bootstrap(self, stop: asyncio.Event) -> None:
-        """Start from a peer's model, if one is heard of soon; the first edge of a fleet starts from nothing.
-
-        Who has outcomes to learn from does not wait long: what others know comes with the first mix as well.
-        """
-        if not self.config.peers.seeds and self.config.peers.nats is None:
-            return
-        began = heard = time.monotonic()
-        sources: dict[str, Announcement] = {}
-        while not stop.is_set():
-            now, behind = time.monotonic(), await self._learner(lambda: self.learning.behind)
-            heard = heard if sources else now
-            if not waits(now - began, now - heard, behind=behind):
-                return
-            sources = self.sources()
-            taught = {edge: about for edge, about in sources.items() if about.publication > 0}
-            for edge in self._rng.sample(sorted(taught), len(taught)):
-                pull = await self._pull(edge, taught[edge].address, lambda _: self._pulls.ask_for_a_start())
-                if pull is not None:
-                    await self._learner(lambda: self.learning.bootstrap(pull))  # noqa: B023
-                    info("started from a peer's model", peer=edge, publication=pull.number)
-                    return
-            await asyncio.sleep(LOOK / 4)
-
-    async def _aggregate(self) -> None:
-        began = time.monotonic()
-        await self._learner(self.learning.start_round)
-        sources = self.sources()
-        learner = self.learning.learner
-        if not learner.links.neighbours and sources:
-            learner.join(sorted([*sources, self.config.edge]))
-        await self._speak()
-        ready = [j for j in learner.links.neighbours if j in sources and sources[j].publication > 0]
-        found = await asyncio.gather(*(self._pull_neighbour(j, sources[j].address) for j in ready))
-        pulls = {j: pull for j, pull in zip(ready, found, strict=True) if pull is not None}
-        candidates, topology = (
-            sorted([*sources, self.config.edge]),
-            {e: a.shares for e, a in self.directory.alive().items()},
-        )
-        shares = await self._learner(lambda: self.learning.finish_round(pulls, candidates, topology))
-        self.learning.status.aggregations_timed += 1
-        self.learning.status.aggregation_seconds += time.monotonic() - began
-        for peer, status in self.peers.items():
-            status.share = shares.get(peer, 0.0)
-        info("aggregated", number=learner.aggregations, shares={e: round(s, 4) for e, s in shares.items()})
-        self.report()
-
-    async def _pull_neighbour(self, peer: str, address: str) -> PulledModel | None:
-        return await self._pull(peer, address, lambda anew: self._pulls.ask(peer, anew=anew))
-
-    async def _pull(
-        self, peer: str, address: str, ask: Callable[[bool], PendingPull], what: str = "pull"
-    ) -> PulledModel | None:
-        """What is wished for of an edge's model, if it comes in time and can be believed."""
-        if self._client.is_resting(address, peer):
-            return None
+    async def _pulled(self, command: decisions.Pull) -> PulledModel | None:
+        """What was pulled, if it came in time and is accepted."""
+        peer = command.peer
         status = self.peers.setdefault(peer, PeerStatus())
         try:
-            asked, data = await self._answered(peer, address, ask, what)
-            pull = await self._learner(lambda: self._pulls.believe(peer, asked, data))
+            pending, answer = await self._ask(command)
+            model = await self._in_learner(lambda: self._pulls.accept(peer, pending, answer))
         except ModelRefused as error:
             status.refused += 1
-            warn("a peer's model is refused", peer=peer, reason=error)
+            warn("peer_model_refused", peer=peer, reason=error)
         except AlphaEdgeError as error:
             status.failures += 1
-            warn("no model from a peer", peer=peer, reason=error)
+            warn("pull_failed", peer=peer, reason=error)
         else:
-            if what == "pull":
-                status.pulls, status.held, status.pulled = status.pulls + 1, pull.number, time.time()
-            return pull
+            if command.purpose == "round":
+                status.pulls, status.held, status.pulled = status.pulls + 1, model.number, time.time()
+            return model
         return None
 
-    async def _answered(
-        self, peer: str, address: str, ask: Callable[[bool], PendingPull], what: str
-    ) -> tuple[PendingPull, bytes]:
-        asked = await self._learner(lambda: ask(False))
+    async def _ask(self, command: decisions.Pull) -> tuple[PendingPull, bytes]:
+        endpoint = "rows" if command.purpose == "rows" else "pull"
+
+        async def ask(*, afresh: bool) -> tuple[PendingPull, bytes]:
+            pending = await self._in_learner(lambda: self._request(command, afresh=afresh))
+            return pending, await self._client.request(command.address, endpoint, pending.data, edge=command.peer)
+
         try:
-            return asked, await self._client.request(address, what, asked.data, edge=peer)
+            return await ask(afresh=False)
         except PeerError as error:
-            if error.status != GONE:
+            if error.status != HTTP_GONE:
                 raise
-        asked = await self._learner(lambda: ask(True))  # it has started anew, and knows of no list of keys
-        return asked, await self._client.request(address, what, asked.data, edge=peer)
+        return await ask(afresh=True)
 
-    async def _asked_for_model(self, sender: Identity, request: bytes) -> bytes:
-        self._check_allowed(sender)
-        return await self._learner(lambda: self._pulls.answer(sender.edge, request))
+    def _request(self, command: decisions.Pull, *, afresh: bool) -> PendingPull:
+        match command.purpose:
+            case "start":
+                return self._pulls.request_start()
+            case "rows":
+                return self._pulls.request_rows(command.keys)
+            case "round":
+                return self._pulls.request_model(command.peer, afresh=afresh)
 
-    async def _asked_for_rows(self, sender: Identity, request: bytes) -> bytes:
+    async def _answer_model(self, sender: Identity, request: bytes) -> bytes:
         self._check_allowed(sender)
-        return await self._learner(lambda: self._pulls.answer_rows(request))
+        return await self._in_learner(lambda: self._pulls.answer_model(sender.edge, request))
+
+    async def _answer_rows(self, sender: Identity, request: bytes) -> bytes:
+        self._check_allowed(sender)
+        return await self._in_learner(lambda: self._pulls.answer_rows(request))
 
     def _check_allowed(self, sender: Identity) -> None:
         rule = self._policy.rules.refusal(self._me, Member(sender.edge, sender.region))
         if rule is not None:
             raise PeerForbidden(rule)
 
-    async def _adopt_for_ever(self) -> None:
-        """Ask peers about ids that are new here, so that their first rows are better than none (cold start)."""
-        while True:
-            await asyncio.sleep(ADOPT_EVERY)
-            sources, neighbours = self.sources(), self.learning.learner.links.neighbours
-            asked = [j for j in neighbours if j in sources] or list(sources)  # before the first aggregation: anybody
-            ready = [
-                j for j in asked if sources[j].publication > 0 and not self._client.is_resting(sources[j].address, j)
-            ]
-            keys = await self._learner(lambda: self.learning.strangers(time.monotonic())) if ready else []
-            if not keys:
-                continue
-            found = await asyncio.gather(*(self._pull_rows(j, sources[j].address, keys) for j in ready))
-            pulls = {j: pull for j, pull in zip(ready, found, strict=True) if pull is not None}
-            if pulls:
-                await self._learner(lambda: self.learning.adopt(pulls))  # noqa: B023
-
-    async def _pull_rows(self, peer: str, address: str, keys: list[Tensor]) -> PulledModel | None:
-        return await self._pull(peer, address, lambda _: self._pulls.ask_for_rows(keys), "rows")
-
-    async def _look_for_ever(self) -> None:
-        """Take up new rules and renewed certificates, and part with neighbours that a rule forbids, at once."""
-        while True:
-            self._policy.refresh()
-            try:
-                if self._credentials.refresh():
-                    info("the certificate was renewed")
-                    await self._speak()
-            except (AlphaEdgeError, OSError) as error:  # half written, info: look again
-                warn("the certificate stays as it was", reason=error)
-            await self._part_with_the_forbidden()
-            if due(self._told, time.monotonic(), len(self.directory.alive())):
-                await self._speak()
-            await asyncio.sleep(LOOK)
-
-    async def _part_with_the_forbidden(self) -> None:
-        regions = {edge: about.region for edge, about in self.directory.alive().items()}
-        forbidden = [
-            j
-            for j in self.learning.learner.links.neighbours
-            if j in regions and not self._policy.rules.allows(Member(j, regions[j]), self._me)
-        ]
-        if forbidden:
-            await self._learner(lambda: self._drop(forbidden))
-            for peer in forbidden:
-                info("a rule has closed a link", peer=peer)
-            await self._speak()
-
-    def _drop(self, peers: list[str]) -> None:
-        self.learning.drop(peers)
-        for peer in peers:
-            self._pulls.part_with(peer)
+    # -- status --
 
     def report(self) -> None:
-        """Write down how things stand, now and then."""
+        """Write the status file, if the last one is old."""
         if not self.learning.status_is_old(time.time()):
             return
         alive, neighbours = self.directory.alive(), self.learning.learner.links.neighbours
-        for edge, about in alive.items():
+        for edge, announcement in alive.items():
             if edge != self.config.edge:
-                one = self.peers.setdefault(edge, PeerStatus())
-                one.region, one.publication = about.region, about.publication
-                one.mixes = about.schema == self.learning.schema
-        for edge, one in self.peers.items():
-            one.alive, one.neighbour = edge in alive, edge in neighbours
-            if not one.neighbour:
-                one.share = 0.0
+                peer = self.peers.setdefault(edge, PeerStatus())
+                peer.region, peer.publication = announcement.region, announcement.publication
+                peer.mixes = announcement.schema == self.learning.schema
+        for edge, peer in self.peers.items():
+            peer.alive, peer.neighbour = edge in alive, edge in neighbours
+            if not peer.neighbour:
+                peer.share = 0.0
             count = self._pulls.bytes.get(edge)
             if count is not None:
-                one.request_bytes, one.dense_bytes, one.row_bytes = count.request, count.dense, count.rows
+                peer.request_bytes, peer.dense_bytes, peer.row_bytes = count.request, count.dense, count.rows
         self.learning.status.records_refused = sum(self.directory.refusals().values())
         others = {
             edge: EdgeView(region=a.region, alive=True, mixes=a.schema == self.learning.schema, vitals=a.vitals)
             for edge, a in alive.items()
         }
         self.learning.report(self.peers, time.time(), others)
-
-
-def due(last: float, now: float, edges: int) -> bool:
-    """Whether an edge should tell the fleet again how it is doing: in a large one more seldom."""
-    return not 0 <= now - last < max(TELL_EVERY, TELL_EACH * edges)
-
-
-TELL_EVERY: Final = 2.0  # seconds
-
-
-TELL_EACH: Final = 0.05  # seconds for each edge that listens

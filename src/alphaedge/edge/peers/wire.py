@@ -81,12 +81,14 @@ def unpack_request(data: bytes, schema: str, tables: int, lists: Sequence[KeyLis
     return PullRequest(ask.holds, made.keys, fresh), made
 
 
-def pack_pull(pull: PulledModel, listed: KeyList, schema: str, *, half: bool = False, rows_only: bool = False) -> bytes:
-    """An answer as bytes; ``half``: parameters as bfloat16, half the size and three digits."""
+def pack_pull(
+    pull: PulledModel, listed: KeyList, schema: str, *, bfloat16: bool = False, rows_only: bool = False
+) -> bytes:
+    """An answer as bytes; bfloat16: parameters in half the size, with three digits."""
     tensors = {"dense": pull.dense, **{f"buffer.{name}": b for name, b in pull.statistics.items()}}
     tensors = {} if rows_only else tensors
     tensors |= {f"rows.{t}": rows for t, rows in enumerate(pull.rows)}
-    if half:
+    if bfloat16:
         tensors = {n: x.bfloat16() if x.is_floating_point() else x for n, x in tensors.items()}
     tensors |= {f"places.{t}": pack_places(listed.keys[t], keys) for t, keys in enumerate(pull.keys)}
     about = _About(schema=schema, number=pull.number, records=pull.records)

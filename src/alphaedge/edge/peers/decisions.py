@@ -1,0 +1,388 @@
+"""What an edge decides about its peers: events and the time in, commands out. No I/O, no threads, no clock.
+
+The driver (``driver.py``) turns what happens into events, carries the commands out, and reports back. So every race is
+a sequence of events that a test can write down: a pull that ends after its round, a policy that closes a link in the
+middle of a pull, a stop while an edge looks for a model to start from.
+
+An edge is in one of four phases. While it is ``starting`` it looks for a peer's model to start from. Then it is
+``learning``, and in a ``round`` whenever an aggregation is due. Once ``stopped`` it decides nothing any more.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, final
+
+from torch import Tensor
+
+from alphaedge.edge.learning.exchange import PulledModel
+from alphaedge.edge.trust.announcements import Announcement
+from alphaedge.edge.trust.policy import Member, Policy
+
+Phase = Literal["starting", "learning", "round", "stopped"]
+Purpose = Literal["start", "round", "rows"]
+
+START_TIMEOUT_SECONDS: Final = 10.0  # for a new edge without feedback to find a peer to start from
+SHORT_START_TIMEOUT_SECONDS: Final = 1.0  # with feedback to learn from, or once peers are known that have no model
+ANNOUNCE_EVERY_SECONDS: Final = 2.0
+ANNOUNCE_SECONDS_PER_EDGE: Final = 0.05  # in a large fleet announcements are rarer
+COLD_START_EVERY_SECONDS: Final = 0.2
+
+
+# -- events --
+
+
+@final
+@dataclass(frozen=True)
+class Started:
+    """The edge runs. wants_model: it has learned nothing yet, and there is a directory to find a peer in."""
+
+    wants_model: bool
+
+
+@final
+@dataclass(frozen=True)
+class Observed:
+    """What the edge sees now.
+
+    fleet: announcements of the edges that are alive. resting: peers that are left alone after failures.
+    neighbours: those of the edge. has_feedback: there is about a batch of feedback that nothing was learned from yet.
+    """
+
+    fleet: Mapping[str, Announcement]
+    policy: Policy
+    neighbours: Sequence[str]
+    resting: frozenset[str] = frozenset()
+    has_feedback: bool = False
+
+
+@final
+@dataclass(frozen=True)
+class RoundDue:
+    """The learner has learned enough batches for an aggregation."""
+
+
+@final
+@dataclass(frozen=True)
+class RoundStarted:
+    """The learner has published, and has these neighbours."""
+
+    neighbours: Sequence[str]
+
+
+@final
+@dataclass(frozen=True)
+class RoundFinished:
+    """The learner has mixed and chosen its neighbours."""
+
+    neighbours: Sequence[str]
+
+
+@final
+@dataclass(frozen=True)
+class PullEnded:
+    """A pull is over; ``model`` is None if it failed or was refused."""
+
+    ticket: int
+    model: PulledModel | None
+
+
+@final
+@dataclass(frozen=True)
+class NewIdsFound:
+    """Keys per id table that predictions were asked for and that have no row; none if there are none."""
+
+    keys: Sequence[Tensor]
+
+
+@final
+@dataclass(frozen=True)
+class Stopped:
+    """The edge is to stop."""
+
+
+Event = Started | Observed | RoundDue | RoundStarted | RoundFinished | PullEnded | NewIdsFound | Stopped
+
+
+# -- commands --
+
+
+@final
+@dataclass(frozen=True)
+class Announce:
+    """Announce to the fleet what the edge is and how it is doing."""
+
+
+@final
+@dataclass(frozen=True)
+class Pull:
+    """Pull from a peer and report ``PullEnded`` with this ticket.
+
+    purpose: a model to start from, a neighbour's model for a round, or the rows of new ids.
+    """
+
+    ticket: int
+    peer: str
+    address: str
+    purpose: Purpose
+    keys: Sequence[Tensor] = ()
+
+
+@final
+@dataclass(frozen=True)
+class StartFrom:
+    """Start from a peer's model."""
+
+    peer: str
+    model: PulledModel
+
+
+@final
+@dataclass(frozen=True)
+class StartRound:
+    """Publish, choose first neighbours among the candidates if there are none, and report ``RoundStarted``."""
+
+    candidates: Sequence[str]
+
+
+@final
+@dataclass(frozen=True)
+class FinishRound:
+    """Mix in these models, choose neighbours, and report ``RoundFinished``."""
+
+    models: Mapping[str, PulledModel]
+    candidates: Sequence[str]
+    topology: Mapping[str, Mapping[str, float]]
+
+
+@final
+@dataclass(frozen=True)
+class DropNeighbours:
+    """Drop neighbours that the policy forbids."""
+
+    peers: Sequence[str]
+
+
+@final
+@dataclass(frozen=True)
+class FindNewIds:
+    """Look for ids without a row, and report ``NewIdsFound``."""
+
+
+@final
+@dataclass(frozen=True)
+class AdoptRows:
+    """Start the rows of new ids from what peers know about them."""
+
+    models: Mapping[str, PulledModel]
+
+
+@final
+@dataclass(frozen=True)
+class Log:
+    """Write a log event."""
+
+    event: str
+    fields: Mapping[str, Any]
+
+
+Command = Announce | Pull | StartFrom | StartRound | FinishRound | DropNeighbours | FindNewIds | AdoptRows | Log
+
+
+@final
+@dataclass
+class _Gathering:
+    """Pulls that belong together: tickets of those under way, by ticket the peer, and what has come so far."""
+
+    waiting: dict[int, str] = field(default_factory=dict)
+    models: dict[str, PulledModel] = field(default_factory=dict)
+
+
+@final
+class PeerDecisions:
+    """The decisions of one edge.
+
+    schema: what peers must share to mix. cold_start: whether rows of new ids are asked for. announces_mix: whether the
+    edge publishes after the mix, so that a round ends with an announcement. rng: whom to start from.
+    """
+
+    def __init__(
+        self, me: Member, schema: str, *, cold_start: bool, announces_mix: bool = False, rng: random.Random
+    ) -> None:
+        self._me, self._schema, self._rng = me, schema, rng
+        self._cold_start, self._announces_mix = cold_start, announces_mix
+        self.phase: Phase = "starting"
+        self._seen = Observed({}, Policy(), ())
+        self._schemas: dict[str, str] = {}  # of edges that had another schema when last seen
+        self._ticket = 0
+        self._began = self._known_since = self._announced = 0.0
+        self._untried: list[str] = []  # peers of this attempt to find a model to start from
+        self._pulls: dict[Purpose, _Gathering] = {"start": _Gathering(), "round": _Gathering(), "rows": _Gathering()}
+        self._looked_for_ids = 0.0
+        self._looking_for_ids = False
+
+    def handle(self, event: Event, now: float) -> list[Command]:
+        """What to do about an event at a moment in seconds, of which only differences matter."""
+        if self.phase == "stopped":
+            return []
+        match event:
+            case Started():
+                self.phase = "starting" if event.wants_model else "learning"
+                self._began = self._known_since = now
+                return self._announce(now)
+            case Observed():
+                return self._observe(event, now)
+            case RoundDue():
+                if self.phase != "learning":
+                    return []
+                self.phase = "round"
+                self._pulls["round"] = _Gathering()
+                return [StartRound(self._candidates())]
+            case RoundStarted():
+                return [*self._announce(now), *self._pull_round(event.neighbours)]
+            case RoundFinished():
+                self.phase = "learning"
+                return self._announce(now) if self._announces_mix else []
+            case PullEnded():
+                return self._end_pull(event)
+            case NewIdsFound():
+                return self._pull_rows(event.keys)
+            case Stopped():
+                self.phase = "stopped"
+                return []
+
+    def sources(self) -> dict[str, Announcement]:
+        """The edges that this one may pull from: alive, of the same schema, and allowed by the policy."""
+        return {
+            edge: announcement
+            for edge, announcement in self._seen.fleet.items()
+            if edge != self._me.edge
+            and announcement.schema == self._schema
+            and self._seen.policy.allows(Member(edge, announcement.region), self._me)
+        }
+
+    def _candidates(self) -> list[str]:
+        return sorted([*self.sources(), self._me.edge])
+
+    def _announce(self, now: float) -> list[Command]:
+        self._announced = now
+        return [Announce()]
+
+    def _observe(self, seen: Observed, now: float) -> list[Command]:
+        self._seen = seen
+        commands = [*self._note_schemas(), *self._drop_forbidden(now)]
+        interval = max(ANNOUNCE_EVERY_SECONDS, ANNOUNCE_SECONDS_PER_EDGE * len(seen.fleet))
+        if not 0 <= now - self._announced < interval:
+            commands += self._announce(now)
+        if self.phase == "starting":
+            commands += self._find_start(now)
+        if self._cold_start and not self._looking_for_ids and now - self._looked_for_ids >= COLD_START_EVERY_SECONDS:
+            if self._teachers():
+                self._looked_for_ids, self._looking_for_ids = now, True
+                commands.append(FindNewIds())
+        return commands
+
+    def _note_schemas(self) -> list[Command]:
+        """Say when an edge can't be mixed with, and when it can again."""
+        commands: list[Command] = []
+        for edge, announcement in self._seen.fleet.items():
+            before, after = self._schemas.get(edge, self._schema), announcement.schema
+            if edge != self._me.edge and after != before:
+                event = "peer_schema_matches" if after == self._schema else "peer_schema_differs"
+                commands.append(Log(event, {"peer": edge, "theirs": after, "ours": self._schema}))
+                self._schemas[edge] = after
+        return commands
+
+    def _drop_forbidden(self, now: float) -> list[Command]:
+        """Drop neighbours that the policy forbids, at once: what is pulled from them counts no more."""
+        forbidden = [j for j in self._seen.neighbours if self._is_forbidden(j)]
+        if not forbidden:
+            return []
+        commands: list[Command] = [DropNeighbours(forbidden)]
+        commands += [Log("link_closed_by_policy", {"peer": peer}) for peer in forbidden]
+        cancelled = []
+        for pulls in self._pulls.values():
+            cancelled += [ticket for ticket, peer in pulls.waiting.items() if peer in forbidden]
+            pulls.models = {peer: model for peer, model in pulls.models.items() if peer not in forbidden}
+        for ticket in cancelled:
+            commands += self._end_pull(PullEnded(ticket, None))
+        return [*commands, *self._announce(now)]
+
+    def _is_forbidden(self, peer: str) -> bool:
+        """Whether the policy closes the link to a peer. A peer that is down is judged when it is back."""
+        announcement = self._seen.fleet.get(peer)
+        return announcement is not None and not self._seen.policy.allows(Member(peer, announcement.region), self._me)
+
+    # -- a model to start from --
+
+    def _find_start(self, now: float) -> list[Command]:
+        if self._pulls["start"].waiting:
+            return []
+        sources = self.sources()
+        if not sources:
+            self._known_since = now
+        timeout = SHORT_START_TIMEOUT_SECONDS if self._seen.has_feedback else START_TIMEOUT_SECONDS
+        if now - self._began >= timeout or now - self._known_since >= SHORT_START_TIMEOUT_SECONDS:
+            self.phase = "learning"  # the first edge of a fleet starts from nothing
+            return []
+        ready = sorted(self._teachers())
+        self._untried = self._rng.sample(ready, len(ready))
+        return self._try_next()
+
+    def _try_next(self) -> list[Command]:
+        if not self._untried:
+            return []
+        return [self._pull("start", self._untried.pop(0))]
+
+    # -- pulls --
+
+    def _teachers(self) -> list[str]:
+        """Sources that have published and are not resting: neighbours, or anybody as long as there are none."""
+        sources = self.sources()
+        near = [j for j in self._seen.neighbours if j in sources] or list(sources)
+        return [j for j in near if sources[j].publication > 0 and j not in self._seen.resting]
+
+    def _pull(self, purpose: Purpose, peer: str, keys: Sequence[Tensor] = ()) -> Pull:
+        self._ticket += 1
+        self._pulls[purpose].waiting[self._ticket] = peer
+        return Pull(self._ticket, peer, self._seen.fleet[peer].address, purpose, keys)
+
+    def _pull_round(self, neighbours: Sequence[str]) -> list[Command]:
+        sources, resting = self.sources(), self._seen.resting
+        ready = [j for j in neighbours if j in sources and sources[j].publication > 0 and j not in resting]
+        return [self._pull("round", j) for j in ready] or [self._finish_round()]
+
+    def _pull_rows(self, keys: Sequence[Tensor]) -> list[Command]:
+        teachers = self._teachers() if any(map(len, keys)) else []
+        self._looking_for_ids = bool(teachers)
+        self._pulls["rows"] = _Gathering()
+        return [self._pull("rows", j, keys) for j in teachers]
+
+    def _end_pull(self, event: PullEnded) -> list[Command]:
+        for purpose, pulls in self._pulls.items():
+            if event.ticket in pulls.waiting:
+                peer = pulls.waiting.pop(event.ticket)
+                model = None if self._is_forbidden(peer) else event.model
+                if model is not None:
+                    pulls.models[peer] = model
+                return self._end_start(peer, model) if purpose == "start" else self._end_gathering(purpose)
+        return []  # it ended after its round, or its link was closed meanwhile
+
+    def _end_start(self, peer: str, model: PulledModel | None) -> list[Command]:
+        if model is None:
+            return self._try_next()
+        self.phase = "learning"
+        return [StartFrom(peer, model), Log("started_from_peer", {"peer": peer, "publication": model.number})]
+
+    def _end_gathering(self, purpose: Purpose) -> list[Command]:
+        pulls = self._pulls[purpose]
+        if pulls.waiting:
+            return []
+        if purpose == "round":
+            return [self._finish_round()]
+        self._looking_for_ids = False
+        return [AdoptRows(dict(pulls.models))] if pulls.models else []
+
+    def _finish_round(self) -> FinishRound:
+        topology = {edge: announcement.shares for edge, announcement in self._seen.fleet.items()}
+        return FinishRound(dict(self._pulls["round"].models), self._candidates(), topology)

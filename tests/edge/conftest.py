@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from .hostile import Lines
+from .hostile import EdgeLog
 from .processes import Edge
 
 
@@ -17,5 +17,5 @@ def edge(tmp_path: Path) -> Iterator[Edge]:
 
 
 @pytest.fixture
-def lines(tmp_path: Path) -> Lines:
-    return Lines(tmp_path / "log")
+def edge_log(tmp_path: Path) -> EdgeLog:
+    return EdgeLog(tmp_path / "log")

@@ -1,205 +1,262 @@
-"""Fleets in one process, each edge with its directory: over real ports, or at a real server. For tests."""
+"""Fleets in one process for tests: each edge has its directory, over real ports or at a real nats-server."""
 
 import asyncio
 import contextlib
-import datetime as dt
 import random
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
-import nats.errors
 from nats.aio.client import Client
 
 from alphaedge.edge.config import NatsConfig
 from alphaedge.edge.directory.gossip import Gossip
 from alphaedge.edge.directory.membership import Delta, Digest, Membership
-from alphaedge.edge.directory.nats import NatsDirectory, cancelled
-from alphaedge.edge.directory.nats_server_config import INBOX, key
+from alphaedge.edge.directory.nats import NatsDirectory, cancel_task
+from alphaedge.edge.directory.nats_server_config import INBOX_PREFIX, bucket_key
 from alphaedge.edge.directory.protocol import Directory
 from alphaedge.edge.transport.client import PeerClient
 from alphaedge.edge.transport.server import PeerServer
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
-from alphaedge.edge.trust.authority import Folder
+from alphaedge.edge.trust.authority import CertificateFolder
 from alphaedge.edge.trust.credentials import CertificateCredentials
 
+from .credentials import load_credentials, utc_now
 from .nats_server import SERVER, NatsServer
 
-DOWN = 1.5  # seconds without a sign of life
-NAMES = ("berlin", "bonn", "north.shop.", "liar")
+T = TypeVar("T")
+DOWN_AFTER_SECONDS = 1.5
+EDGES = ("berlin", "bonn", "north.shop.", "liar")
+LIMIT_SECONDS = 120.0  # only a test that hangs reaches it, however busy the machine is
 
 
-def today() -> dt.datetime:
-    return dt.datetime.now(dt.UTC)
-
-
-def issue_all(path: Path) -> Path:
-    """The certificates of a fleet and its server, and of another fleet that has the same names."""
+def issue_certificates(path: Path) -> Path:
+    """Issue the certificates of a fleet and its server, and of another fleet with the same names."""
     for fleet in ("ours", "theirs"):
-        folder = Folder(path / fleet)
-        folder.init("shops", now=today(), days=100)
-        for edge in (*NAMES, "new", SERVER):
-            folder.issue(edge, "DE", ["127.0.0.1"], now=today(), days=50)
+        folder = CertificateFolder(path / fleet)
+        folder.init("shops", now=utc_now(), days=100)
+        for edge in (*EDGES, "new", SERVER):
+            folder.issue(edge, "DE", ["127.0.0.1"], now=utc_now(), days=50)
     return path
 
 
-def trust(certs: Path, edge: str, fleet: str = "ours", authority: str = "ours") -> CertificateCredentials:
-    files = (certs / fleet / f"{edge}.pem", certs / fleet / f"{edge}.key", certs / authority / "ca.pem")
-    return CertificateCredentials(*files, today)
+def our_credentials(certs: Path, edge: str) -> CertificateCredentials:
+    return load_credentials(certs / "ours", edge)
 
 
-def about(edge: str, version: int, **more: Any) -> Announcement:
-    known: dict[str, Any] = {"region": "DE", "address": "127.0.0.1:1", "schema": "s"} | more
-    return Announcement(edge=edge, version=version, **known)
+def foreign_credentials(certs: Path, edge: str) -> CertificateCredentials:
+    """Credentials of the other fleet, which trust our authority."""
+    return load_credentials(certs / "theirs", edge, authority=certs / "ours")
+
+
+def announcement(edge: str, version: int, **fields: Any) -> Announcement:
+    defaults: dict[str, Any] = {"region": "DE", "address": "127.0.0.1:1", "schema": "s"}
+    return Announcement(edge=edge, version=version, **defaults | fields)
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, 60))
+    """Run an asynchronous test; fail if it hangs."""
+
+    async def limited() -> None:
+        async with asyncio.timeout(LIMIT_SECONDS) as limit:
+            await test
+        assert not limit.expired(), "the test hangs"  # it may have swallowed the cancellation
+
+    asyncio.run(limited())
 
 
-async def until(condition: Callable[[], bool], what: str, seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
+async def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait until a condition holds."""
+    end = time.monotonic() + LIMIT_SECONDS / 2
     while not condition():
         assert time.monotonic() < end, f"waited in vain for {what}"
         await asyncio.sleep(0.02)
 
 
-class Fleet(Protocol):
-    """Edges of one fleet, each with its directory, in this process."""
+class Clock:
+    """The clock of a fleet. It stands still, so that no edge counts as down for being slow, until ``run``."""
 
+    def __init__(self) -> None:
+        self._stopped: float | None = time.time()
+
+    def __call__(self) -> float:
+        return time.time() if self._stopped is None else self._stopped
+
+    def run(self) -> None:
+        self._stopped = None
+
+
+class Fleet(Protocol):
+    """Edges of one fleet in this process, each with its directory."""
+
+    clock: Clock
     edges: dict[str, Directory]
 
     async def join(self, edge: str, version: int = 1) -> Directory: ...
-    async def speak(self, edge: str, version: int, **more: Any) -> None: ...
+    async def announce(self, edge: str, version: int, **fields: Any) -> None: ...
     async def crash(self, edge: str) -> None: ...
-    async def whisper(self, by: str, record: SignedAnnouncement) -> None:
-        """Another record, from an edge that does not use its directory."""
+    async def inject(self, sender: str, signed: SignedAnnouncement) -> None:
+        """Send an announcement to all edges, without the sender's directory."""
         ...
 
     async def close(self) -> None: ...
 
 
 class GossipFleet:
-    """Over real ports, with certificates on both ends; the first edge is the seed of the others."""
+    """Edges that gossip over real ports, with certificates on both ends. The first one is the seed of the others."""
 
     def __init__(self, certs: Path) -> None:
-        self.certs, self.seeds, self.edges = certs, list[str](), dict[str, Directory]()
+        self.clock, self.edges = Clock(), dict[str, Directory]()
         self.ports: dict[str, tuple[str, PeerServer, PeerClient]] = {}
+        self._certs, self._seeds = certs, list[str]()
 
     async def join(self, edge: str, version: int = 1) -> Directory:
-        own = trust(self.certs, edge)
+        own = our_credentials(self._certs, edge)
         server, client = PeerServer(own), PeerClient(own, time.monotonic)
         address = f"127.0.0.1:{await server.start('127.0.0.1', 0)}"
-        book = Membership(edge, own.verify, self.seeds, DOWN, sign=own.sign_beat, genuine=own.genuine)
-        made = Gossip(book, client, time.time, random.Random(0))
-        server.handlers.update(made.handlers())
-        self.ports[edge], self.edges[edge] = (address, server, client), made
-        await self.speak(edge, version)
-        await made.start()
-        self.seeds = self.seeds or [address]
-        return made
+        membership = Membership(
+            edge,
+            own.verify,
+            self._seeds,
+            DOWN_AFTER_SECONDS,
+            sign_heartbeat=own.sign_heartbeat,
+            verify_heartbeat=own.verify_heartbeat,
+        )
+        directory = Gossip(membership, client, self.clock, random.Random(0))
+        server.handlers.update(directory.handlers())
+        self.ports[edge], self.edges[edge] = (address, server, client), directory
+        await self.announce(edge, version)
+        await directory.start()
+        self._seeds = self._seeds or [address]
+        return directory
 
-    async def speak(self, edge: str, version: int, **more: Any) -> None:
-        said = about(edge, version, address=self.ports[edge][0], **more)
-        await self.edges[edge].speak(trust(self.certs, edge).sign(said))
+    async def announce(self, edge: str, version: int, **fields: Any) -> None:
+        new = announcement(edge, version, address=self.ports[edge][0], **fields)
+        await self.edges[edge].announce(our_credentials(self._certs, edge).sign(new))
 
     async def crash(self, edge: str) -> None:
-        made = self.edges.pop(edge)
-        assert isinstance(made, Gossip)
-        assert made._task is not None
-        made._task.cancel()
-        await self._unplug(edge)
+        directory = self.edges.pop(edge)
+        assert isinstance(directory, Gossip)
+        assert directory._task is not None
+        directory._task.cancel()
+        await self._disconnect(edge)
 
-    async def _unplug(self, edge: str) -> None:
+    async def _disconnect(self, edge: str) -> None:
         _, server, client = self.ports.pop(edge)
         await client.close()
         await server.stop()
 
-    async def whisper(self, by: str, record: SignedAnnouncement) -> None:
-        client = PeerClient(trust(self.certs, by), time.monotonic)
+    async def inject(self, sender: str, signed: SignedAnnouncement) -> None:
+        client = PeerClient(our_credentials(self._certs, sender), time.monotonic)
         for address, _, _ in self.ports.values():
-            await client.ask(address, "news", msgspec.msgpack.encode(Delta([record], Digest({}))))
+            await client.request(address, "delta", msgspec.msgpack.encode(Delta([signed], Digest({}))))
         await client.close()
 
     async def close(self) -> None:
-        for edge, made in list(self.edges.items()):
-            await made.close()
-            await self._unplug(edge)
+        for edge, directory in list(self.edges.items()):
+            await directory.close()
+            await self._disconnect(edge)
 
 
 class NatsFleet:
-    """At a real server, that knows each edge by its certificate."""
+    """Edges at a real nats-server, which knows each by its certificate."""
 
     def __init__(self, certs: Path, servers: Iterable[NatsServer]) -> None:
-        self.certs, self.edges = certs, dict[str, Directory]()
-        self.config = NatsConfig(servers=tuple(server.url for server in servers), down_after=DOWN)
+        self.clock, self.edges = Clock(), dict[str, Directory]()
+        self.config = NatsConfig(servers=tuple(server.url for server in servers), down_after=DOWN_AFTER_SECONDS)
+        self._certs = certs
 
     async def join(self, edge: str, version: int = 1) -> Directory:
-        self.edges[edge] = made = NatsDirectory(self.config, edge, trust(self.certs, edge))
-        await self.speak(edge, version)
-        await made.start()
-        return made
+        directory = NatsDirectory(self.config, edge, our_credentials(self._certs, edge), self.clock)
+        self.edges[edge] = directory
+        await self.announce(edge, version)
+        await directory.start()
+        return directory
 
-    async def speak(self, edge: str, version: int, **more: Any) -> None:
-        await self.edges[edge].speak(trust(self.certs, edge).sign(about(edge, version, **more)))
+    async def announce(self, edge: str, version: int, **fields: Any) -> None:
+        new = announcement(edge, version, **fields)
+        await self.edges[edge].announce(our_credentials(self._certs, edge).sign(new))
 
     async def crash(self, edge: str) -> None:
-        made = self.edges.pop(edge)
-        assert isinstance(made, NatsDirectory)
-        assert made._task is not None
-        await cancelled(made._task)
+        directory = self.edges.pop(edge)
+        assert isinstance(directory, NatsDirectory)
+        assert directory._task is not None
+        await cancel_task(directory._task)
 
-    async def whisper(self, by: str, record: SignedAnnouncement) -> None:
-        await self.write(by, by, msgspec.msgpack.encode(record))
+    async def inject(self, sender: str, signed: SignedAnnouncement) -> None:
+        await self.write(sender, sender, msgspec.msgpack.encode(signed))
 
-    async def write(self, by: str, whose: str, value: bytes, seconds: float = 5) -> None:
-        async with connection(self.config, trust(self.certs, by), by) as client:
-            bucket = await client.jetstream(timeout=seconds).key_value(self.config.bucket)
-            await bucket.put(key(whose), value)
+    async def write(self, sender: str, edge: str, value: bytes) -> None:
+        """Write the key of an edge over a connection of the sender."""
+        async with connect(self.config, our_credentials(self._certs, sender), sender) as link:
+            bucket = await link.permitted(link.stream.key_value(self.config.bucket))
+            await link.permitted(bucket.put(bucket_key(edge), value))
 
     async def close(self) -> None:
-        await asyncio.gather(*(made.close() for made in self.edges.values()))
+        await asyncio.gather(*(directory.close() for directory in self.edges.values()))
+
+
+@dataclass
+class Link:
+    """A connection to nats-server. refusals: what the server did not permit."""
+
+    client: Client
+    refusals: asyncio.Queue[Exception]
+
+    @property
+    def stream(self) -> Any:
+        return self.client.jetstream(timeout=LIMIT_SECONDS)
+
+    async def permitted(self, call: Coroutine[Any, Any, T]) -> T:
+        """Return the result of a call, or raise ``PermissionError``: the server does not answer what it refuses."""
+        answer, refusal = asyncio.create_task(call), asyncio.create_task(self.refusals.get())
+        done, _ = await asyncio.wait({answer, refusal}, return_when=asyncio.FIRST_COMPLETED)
+        if answer in done:
+            refusal.cancel()
+            return answer.result()
+        answer.cancel()
+        raise PermissionError(str(refusal.result()))
 
 
 @contextlib.asynccontextmanager
-async def connection(config: NatsConfig, own: CertificateCredentials, edge: str) -> AsyncIterator[Client]:
-    """An edge's own connection, to do with as it likes."""
-    client, complaints = Client(), list[Exception]()
-
-    async def note(error: Exception) -> None:
-        complaints.append(error)
-
+async def connect(config: NatsConfig, own: CertificateCredentials, inbox: str) -> AsyncIterator[Link]:
+    """Connect without a directory. inbox: the edge to whose inbox answers go."""
+    link = Link(Client(), asyncio.Queue())
     try:
-        context = own.context(ssl.Purpose.SERVER_AUTH)
-        await client.connect(
-            list(config.servers), tls=context, inbox_prefix=INBOX + key(edge), allow_reconnect=False, error_cb=note
+        await link.client.connect(
+            list(config.servers),
+            tls=own.ssl_context(ssl.Purpose.SERVER_AUTH),
+            inbox_prefix=INBOX_PREFIX + bucket_key(inbox),
+            allow_reconnect=False,
+            max_reconnect_attempts=1,
+            connect_timeout=int(LIMIT_SECONDS / 4),
+            error_cb=link.refusals.put,
         )
-        yield client
-    except nats.errors.TimeoutError:
-        raise PermissionError(str(complaints)) from None
+        yield link
     finally:
-        await client.close()
+        await link.client.close()
 
 
 def views(fleet: Fleet, of: Iterable[str] = ()) -> dict[str, dict[str, int]]:
-    """Whom each edge sees, with the version of what it says."""
+    """Return the edges that each edge sees as alive, with the version of their announcement."""
     return {
-        edge: {other: one.version for other, one in fleet.edges[edge].alive().items()} for edge in of or fleet.edges
+        edge: {other: seen.version for other, seen in fleet.edges[edge].alive().items()} for edge in of or fleet.edges
     }
 
 
-async def agreed(fleet: Fleet, versions: Mapping[str, int]) -> None:
-    """Wait until all that are there see just these."""
+async def until_all_see(fleet: Fleet, versions: Mapping[str, int]) -> None:
+    """Wait until every edge sees exactly these edges with these versions."""
     try:
-        await until(lambda: all(seen == dict(versions) for seen in views(fleet).values()), "one view")
+        await until(lambda: all(view == dict(versions) for view in views(fleet).values()), "one view")
     except AssertionError:
         raise AssertionError(f"not {dict(versions)} but {views(fleet)}") from None
 
 
-def changed(certs: Path) -> SignedAnnouncement:
-    """A record whose text is not the one that was signed."""
-    true = trust(certs, "liar").sign(about("liar", 2))
-    return msgspec.structs.replace(true, about=msgspec.msgpack.encode(about("liar", 10)))
+def tampered(certs: Path) -> SignedAnnouncement:
+    """An announcement of liar whose payload is not the one that was signed."""
+    signed = our_credentials(certs, "liar").sign(announcement("liar", 2))
+    return msgspec.structs.replace(signed, payload=msgspec.msgpack.encode(announcement("liar", 10)))

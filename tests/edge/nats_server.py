@@ -1,31 +1,26 @@
 """A real nats-server in a process of its own, for tests: started, killed and started again on the same port."""
 
-import os
 import shutil
 import socket
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-import pytest
-
 from alphaedge.edge.directory.nats_server_config import server_config
-from alphaedge.edge.trust.certificates import identity, load_certificate
+from alphaedge.edge.trust.certificates import load_certificate, read_identity
 
+from .hostile import skip_or_fail
 from .processes import wait_for
 
-SERVER = "nats"  # what the server's certificate is called among those of the edges
+SERVER = "nats"  # the edge name in the server's own certificate
 
 
-def program() -> str:
-    """Where nats-server is. Without it tests are skipped; in CI they fail, where nobody would notice."""
-    found = shutil.which("nats-server") or shutil.which("nats-server", path="/usr/sbin:/usr/local/bin")
-    if found is None:
-        absent = "nats-server is not installed (Debian: apt-get install nats-server)"
-        if os.environ.get("CI"):
-            pytest.fail(absent)
-        pytest.skip(absent)
-    return found
+def find_program() -> str:
+    """Find nats-server. Tests that need it are skipped without it, or fail in CI."""
+    path = shutil.which("nats-server") or shutil.which("nats-server", path="/usr/sbin:/usr/local/bin")
+    if path is None:
+        skip_or_fail("nats-server is not installed (Debian: apt-get install nats-server)")
+    return path
 
 
 def free_port() -> int:
@@ -35,13 +30,14 @@ def free_port() -> int:
 
 
 class NatsServer:
-    """One server; as a context, one that runs. settings: its configuration file; it listens where ``url`` says."""
+    """One server, which runs within a ``with`` block. config: the text of its file; it listens at ``url``."""
 
-    def __init__(self, folder: Path, settings: str = "") -> None:
-        self.program, self.folder, self.port = program(), folder, free_port()
+    def __init__(self, folder: Path, config: str = "") -> None:
+        self.folder, self.port = folder, free_port()
+        self._program = find_program()
+        self._process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True, exist_ok=True)
-        self.write(settings)
-        self.process: subprocess.Popen[bytes] | None = None
+        self.write(config)
 
     def __enter__(self) -> "NatsServer":
         self.start()
@@ -54,32 +50,32 @@ class NatsServer:
     def url(self) -> str:
         return f"tls://127.0.0.1:{self.port}"
 
-    def write(self, settings: str) -> None:
-        (self.folder / "nats.conf").write_text(settings)
+    def write(self, config: str) -> None:
+        (self.folder / "nats.conf").write_text(config)
 
     def start(self) -> None:
         with (self.folder / "nats.log").open("ab") as log:
-            words = [self.program, "-c", "nats.conf", "-a", "127.0.0.1", "-p", str(self.port)]
-            self.process = subprocess.Popen(words, cwd=self.folder, stdout=log, stderr=log)
-        wait_for(self._answers, "nats-server to answer", 20)
+            command = [self._program, "-c", "nats.conf", "-a", "127.0.0.1", "-p", str(self.port)]
+            self._process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
+        wait_for(self._answers, "nats-server to answer")
 
     def _answers(self) -> bool:
-        assert self.process is not None
-        assert self.process.poll() is None, (self.folder / "nats.log").read_text()
+        assert self._process is not None
+        assert self._process.poll() is None, (self.folder / "nats.log").read_text()
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=5) as link:
-                return link.recv(5) == b"INFO "
+            with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
+                return connection.recv(5) == b"INFO "
         except OSError:
             return False
 
     def kill(self) -> None:
         """kill -9, if it runs."""
-        if self.process is not None and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
 
 
-def for_fleet(certs: Path, edges: Iterable[str], store: Path) -> str:
-    """The configuration of a server for these edges, who have their certificates in that folder, as it has."""
-    known = [identity(load_certificate((certs / f"{edge}.pem").read_bytes())) for edge in edges]
-    return server_config(known, certs=certs, store=store, name=SERVER)
+def fleet_config(certs: Path, edges: Iterable[str], store: Path) -> str:
+    """Configure a server for these edges. certs: the folder with their certificates and the server's."""
+    identities = [read_identity(load_certificate((certs / f"{edge}.pem").read_bytes())) for edge in edges]
+    return server_config(identities, certs=certs, store=store, name=SERVER)

@@ -19,7 +19,8 @@ from alphaedge.edge.trust.authority import CertificateFolder
 from alphaedge.edge.trust.credentials import IDENTITY_HEADER
 
 from . import hostile
-from .hostile import Lines, Mallory, Pull, bystander, delta, forged, lie, peak_memory, peer, status, today
+from .credentials import utc_now
+from .hostile import EdgeLog, Mallory, Pull, bystander, encode_delta, forge, lie, peak_memory, peer, status
 from .processes import Edge, fleet_of, teach, wait_for
 
 DAY = dt.timedelta(days=1)
@@ -29,14 +30,14 @@ class Fleet(NamedTuple):
     path: Path
     edges: list[Edge]
     mallory: Mallory
-    lines: Lines
+    edge_log: EdgeLog
 
 
 def fill(value: float, kind: torch.dtype = torch.float32) -> Pull:
     def change(tensors: dict[str, torch.Tensor]) -> None:
         tensors["dense"] = torch.full_like(tensors["dense"], value).to(kind)
 
-    return lie(lambda answer: forged(answer, change))
+    return lie(lambda answer: forge(answer, change))
 
 
 def longer(tensors: dict[str, torch.Tensor]) -> None:
@@ -46,20 +47,20 @@ def longer(tensors: dict[str, torch.Tensor]) -> None:
 REFUSED: dict[str, tuple[Pull, str]] = {
     "garbage": (lie(lambda _: bytes(range(256)) * 40), "can't be read"),
     "not a number": (fill(float("nan")), "dense is not finite"),
-    "other shapes": (lie(lambda answer: forged(answer, longer)), "dense has shape"),
+    "other shapes": (lie(lambda answer: forge(answer, longer)), "dense has shape"),
     "an old version again": (hostile.replay, "is held already"),
     "implausible size": (fill(1e6), "times as large"),
-    "another schema": (lie(lambda answer: forged(answer, schema="0123456789abcdef")), "of schema 0123456789abcdef"),
+    "another schema": (lie(lambda answer: forge(answer, schema="0123456789abcdef")), "of schema 0123456789abcdef"),
     "numbers of a byte": (fill(0.0, torch.float8_e4m3fn), "dense"),
-    "a version that can't be": (lie(lambda answer: forged(answer, number=10**30)), "number"),
-    "records that can't be": (lie(lambda answer: forged(answer, records=10**400)), "records"),
+    "a version that can't be": (lie(lambda answer: forge(answer, number=10**30)), "number"),
+    "records that can't be": (lie(lambda answer: forge(answer, records=10**400)), "records"),
 }
 FAILED: dict[str, tuple[Pull, str]] = {
     "half an answer": (hostile.half, "Payload"),
     "no HTTP": (hostile.noise, "127.0.0.1"),
     "an error page that is no text": (hostile.no_text, "500"),
     "an endless error page": (hostile.endless_error, "500"),
-    "nothing": (hostile.hang, "no answer in"),
+    "nothing": (hostile.hang, "no answer within"),
 }
 
 
@@ -83,21 +84,21 @@ def noticed(edges: list[Edge], counter: str, seed: int) -> None:
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """Two honest edges, and mallory."""
     path = tmp_path_factory.mktemp("fleet")
-    lines = Lines(path / "log")
+    edge_log = EdgeLog(path / "log")
     with contextlib.ExitStack() as stack:
-        with lines.heard():
+        with edge_log.capture():
             edges = stack.enter_context(fleet_of(path, [("berlin", "DE"), ("boston", "US")]))
         mallory = stack.enter_context(Mallory(path / "certs", edges))
         for edge in edges:
             wait_for(lambda e=edge: peer(e, "mallory").alive, "mallory to be known")  # type: ignore[misc]
-        yield Fleet(path, edges, mallory, lines)
+        yield Fleet(path, edges, mallory, edge_log)
 
 
 def check_survival(fleet: Fleet, what: str, counter: str, reason: str, seed: int) -> None:
     noticed(fleet.edges, counter, seed)
     event = {"refused": "a peer's model is refused", "failures": "no model from a peer"}[counter]
     for edge in fleet.edges:
-        told = fleet.lines.reasons(edge=edge.folder.name, peer="mallory", event=event)
+        told = fleet.edge_log.reasons(edge=edge.folder.name, peer="mallory", event=event)
         assert any(re.search(reason, t) for t in told), f"{what}: {edge.folder.name} says only {told}"
         assert peer(edge, "mallory").share == 0.0, what
 
@@ -112,7 +113,7 @@ def test_a_member_that_lies_is_refused_and_the_others_go_on(fleet: Fleet) -> Non
     with bystander() as (secret, heard):
         acts = [(what, pull, "refused", reason) for what, (pull, reason) in REFUSED.items()]
         acts += [(what, pull, "failures", reason) for what, (pull, reason) in FAILED.items()]
-        acts.append(("it sends them elsewhere", hostile.elsewhere(secret), "failures", "307"))
+        acts.append(("it sends them elsewhere", hostile.redirect(secret), "failures", "307"))
         for seed, (what, pull, counter, reason) in enumerate(acts):
             mallory.pull = pull
             check_survival(fleet, what, counter, reason, seed)
@@ -130,19 +131,21 @@ def test_nobody_speaks_for_another(fleet: Fleet) -> None:
     (berlin, boston), mallory = fleet.edges, fleet.mallory
     before = status(boston).records_refused
     false = Announcement(edge="berlin", region="DE", address=mallory.address, schema="x", version=2**60, publication=9)
-    mallory.do(mallory.client.request(boston.address, "delta", delta(mallory.credentials.sign(false)), edge="boston"))
+    mallory.run(
+        mallory.client.request(boston.address, "delta", encode_delta(mallory.credentials.sign(false)), edge="boston")
+    )
     wait_for(lambda: status(boston).records_refused > before, "the record to be refused")
-    mallory.do(mallory.announce(address=berlin.address))
+    mallory.run(mallory.announce(address=berlin.address))
     check_survival(fleet, "another's address", "failures", "berlin answers there, not mallory", 300)
     pulls = peer(boston, "berlin").pulls
     teach(boston, 1, seed=301)
     wait_for(lambda: peer(boston, "berlin").pulls > pulls, "boston to fetch from the true berlin")
     (fleet.path / "policy").write_text("deny from=boston to=mallory\n")
-    wait_for(lambda: "deny from=boston" in mallory.do(mallory.asks(boston, {})), "the rule to hold")
-    told = mallory.do(mallory.asks(boston, {IDENTITY_HEADER: "berlin DE"}))
+    wait_for(lambda: "deny from=boston" in mallory.run(mallory.send_bad_pull(boston, {})), "the rule to hold")
+    told = mallory.run(mallory.send_bad_pull(boston, {IDENTITY_HEADER: "berlin DE"}))
     assert told == "403: deny from=boston to=mallory", "a header is nobody's name"
     (fleet.path / "policy").write_text("")
-    mallory.do(mallory.announce())
+    mallory.run(mallory.announce())
 
 
 def knock(address: str, context: ssl.SSLContext | None) -> str:
@@ -162,10 +165,10 @@ def knock(address: str, context: ssl.SSLContext | None) -> str:
 def test_without_a_good_certificate_nobody_gets_in(fleet: Fleet) -> None:
     certs, address = fleet.path / "certs", fleet.edges[0].address
     ours, theirs = CertificateFolder(certs), CertificateFolder(fleet.path / "theirs")
-    theirs.init("shops", now=today(), days=100)  # of the same name
-    theirs.issue("boston", "US", ["127.0.0.1"], now=today(), days=50)
-    ours.issue("old", "US", ["127.0.0.1"], now=today() - 60 * DAY, days=50)
-    ours.issue("early", "US", ["127.0.0.1"], now=today() + 10 * DAY, days=50)
+    theirs.init("shops", now=utc_now(), days=100)  # of the same name
+    theirs.issue("boston", "US", ["127.0.0.1"], now=utc_now(), days=50)
+    ours.issue("old", "US", ["127.0.0.1"], now=utc_now() - 60 * DAY, days=50)
+    ours.issue("early", "US", ["127.0.0.1"], now=utc_now() + 10 * DAY, days=50)
 
     def showing(folder: Path, edge: str | None) -> ssl.SSLContext:
         made = ssl.create_default_context(cafile=str(certs / "ca.pem"))

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from alphaedge.edge.trust.authority import Folder
+from alphaedge.edge.trust.authority import CertificateFolder
 
-from .hostile import command, not_here, peer, status
-from .processes import BATCH, EVERY, Edge, events, wait_for
+from ..hostile import peer, run_command, skip_or_fail, status
+from ..processes import BATCH, EVERY, Edge, events, wait_for
 
 NAMES = ("berlin", "boston", "beijing", "bogota", "brisbane")
 PORT = 8443
@@ -38,30 +38,30 @@ class Net:
 
     def build(self) -> None:
         for place in (self.switch, *self.places):
-            command("ip", "netns", "add", place)
-            command("ip", "-n", place, "link", "set", "lo", "up")
+            run_command("ip", "netns", "add", place)
+            run_command("ip", "-n", place, "link", "set", "lo", "up")
         for bridge in ("one", "two"):
-            command("ip", "-n", self.switch, "link", "add", bridge, "type", "bridge")
-            command("ip", "-n", self.switch, "link", "set", bridge, "up")
+            run_command("ip", "-n", self.switch, "link", "add", bridge, "type", "bridge")
+            run_command("ip", "-n", self.switch, "link", "set", bridge, "up")
         for i, place in enumerate(self.places):
-            command(
+            run_command(
                 *("ip", "-n", self.switch, "link", "add", f"port{i}", "type", "veth"),
                 *("peer", "name", "eth0", "netns", place),
             )
-            command("ip", "-n", place, "addr", "add", f"{self.addresses[i]}/24", "dev", "eth0")
-            command("ip", "-n", place, "link", "set", "eth0", "up")
-            command("ip", "-n", self.switch, "link", "set", f"port{i}", "up")
+            run_command("ip", "-n", place, "addr", "add", f"{self.addresses[i]}/24", "dev", "eth0")
+            run_command("ip", "-n", place, "link", "set", "eth0", "up")
+            run_command("ip", "-n", self.switch, "link", "set", f"port{i}", "up")
         self.plug(range(len(self.places)), "one")
 
     def plug(self, which: Sequence[int], bridge: str) -> None:
         """Put some cables into a switch."""
         for i in which:
-            command("ip", "-n", self.switch, "link", "set", f"port{i}", "master", bridge)
+            run_command("ip", "-n", self.switch, "link", "set", f"port{i}", "master", bridge)
 
     def remove(self) -> None:
         for place in (*self.places, self.switch):
             with contextlib.suppress(OSError):  # it may not have got so far
-                command("ip", "netns", "delete", place)
+                run_command("ip", "netns", "delete", place)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def net() -> Iterator[Net]:
         made.build()
     except OSError as error:
         made.remove()
-        not_here(f"namespaces can't be made here: {error}")
+        skip_or_fail(f"can't create network namespaces: {error}")
     yield made
     made.remove()
 
@@ -101,7 +101,7 @@ class Placed(Edge):
 
 @pytest.fixture
 def edges(net: Net, tmp_path: Path) -> Iterator[list[Placed]]:
-    authority, now = Folder(tmp_path / "certs"), dt.datetime.now(dt.UTC)
+    authority, now = CertificateFolder(tmp_path / "certs"), dt.datetime.now(dt.UTC)
     authority.init("shops", now=now, days=100)
     made = []
     for i, name in enumerate(NAMES):

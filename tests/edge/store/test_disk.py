@@ -24,7 +24,7 @@ from alphaedge.edge.store.clock import steady
 from alphaedge.edge.store.learned_mark import read_learned_mark
 from alphaedge.edge.store.lock import Lock
 
-from ..hostile import Lines, small_disk, status
+from ..hostile import EdgeLog, small_disk, status
 from ..processes import BATCH, EVERY, Edge, events, send, teach, tell, wait_for
 
 
@@ -34,10 +34,10 @@ def journalled(edge: Edge) -> dict[int, float]:
         return dict(db.execute("select prediction, label from feedback"))
 
 
-def start_again(edge: Edge, lines: Lines, aggregations: int) -> None:
+def start_again(edge: Edge, edge_log: EdgeLog, aggregations: int) -> None:
     """Start it, and wait until its learner, too, is where it was."""
     now = time.time()
-    with lines.heard():
+    with edge_log.capture():
         edge.start()
     wait_for(lambda: status(edge).started > now and status(edge).aggregations == aggregations, "it to have caught up")
 
@@ -91,7 +91,9 @@ def test_a_full_disk_is_said_and_nothing_acknowledged_is_lost(edge: Edge) -> Non
 
 
 @pytest.mark.parametrize("damaged", [1, 2], ids=["the newest", "all"])
-def test_damaged_checkpoints_are_said_and_the_journal_makes_up_for_them(edge: Edge, lines: Lines, damaged: int) -> None:
+def test_damaged_checkpoints_are_said_and_the_journal_makes_up_for_them(
+    edge: Edge, edge_log: EdgeLog, damaged: int
+) -> None:
     edge.start()
     for seed in range(3):
         teach(edge, 1, seed)
@@ -105,17 +107,17 @@ def test_damaged_checkpoints_are_said_and_the_journal_makes_up_for_them(edge: Ed
         path.write_bytes(content)
     half_written = checkpoints[-1].with_suffix(".part")
     half_written.write_bytes(checkpoints[0].read_bytes()[:1000])  # and it was killed while it wrote another
-    start_again(edge, lines, 3)
+    start_again(edge, edge_log, 3)
     assert outputs(edge) == before
-    reasons = lines.reasons(event="a checkpoint is refused")
+    reasons = edge_log.reasons(event="a checkpoint is refused")
     assert [str(p) in reason for p, reason in zip(reversed(checkpoints), reasons, strict=False)] == [True] * damaged
     teach(edge, 1, seed=9)
     assert edge.stop() == 0
     assert {p.name for p in edge.folder.rglob("*.part")} <= {"spare.part"}
-    assert not lines.events(process="server", level="warning"), "the learner has not died"
+    assert not edge_log.events(process="server", level="warning"), "the learner has not died"
 
 
-def test_a_damaged_checkpoint_costs_nothing_though_the_journal_forgets(tmp_path: Path, lines: Lines) -> None:
+def test_a_damaged_checkpoint_costs_nothing_though_the_journal_forgets(tmp_path: Path, edge_log: EdgeLog) -> None:
     edge = Edge(tmp_path / "edge", feedback={"window": 2.0})
     edge.start()
     try:
@@ -126,7 +128,7 @@ def test_a_damaged_checkpoint_costs_nothing_though_the_journal_forgets(tmp_path:
         edge.kill()
         newest = max((edge.folder / "data" / "checkpoints").glob("*.safetensors"))
         newest.write_bytes(newest.read_bytes()[:-100])
-        start_again(edge, lines, 3)
+        start_again(edge, edge_log, 3)
         assert outputs(edge) == before
     finally:
         edge.end()

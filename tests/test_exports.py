@@ -1,5 +1,11 @@
 """The public API is frozen: a name that comes or goes is a decision, and this file has to say so."""
 
+import ast
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
 import alphaedge
 
 PUBLIC = {
@@ -10,7 +16,7 @@ PUBLIC = {
     # models
     "Model", "IdTable", "Loss", "Adagrad", "Adam", "SGD",
     # methods and their parts
-    "Method", "AlphaEdge", "RandPS", "NoPS", "FedWeight", "UniWeight", "NoAgg",
+    "Method",
     "Learned", "ByRecords", "Uniform", "Alone",
     "Greedy", "Random", "Everybody", "Fixed", "Nobody",
     "Home",
@@ -30,11 +36,25 @@ def test_every_public_name_exists_and_says_what_it_is() -> None:
     assert all(getattr(alphaedge, name).__doc__ for name in alphaedge.__all__)
 
 
-def test_every_public_thing_lives_in_the_package() -> None:
-    assert all(getattr(alphaedge, name).__module__.startswith("alphaedge.") for name in alphaedge.__all__)
+def test_every_public_thing_lives_where_the_table_says() -> None:
+    assert {name: getattr(alphaedge, name).__module__ for name in alphaedge.__all__} == alphaedge._MODULES
+
+
+def test_type_checkers_see_the_same_names_from_the_same_modules() -> None:
+    tree = ast.parse(Path(alphaedge.__file__).read_text(encoding="utf-8"))
+    (block,) = [s for s in tree.body if isinstance(s, ast.If) and ast.unparse(s.test) == "TYPE_CHECKING"]
+    seen = {n.asname: s.module for s in block.body if isinstance(s, ast.ImportFrom) for n in s.names}
+    assert seen == alphaedge._MODULES
+
+
+def test_dir_shows_the_public_names_and_nothing_else() -> None:
+    assert set(dir(alphaedge)) == PUBLIC | {"__version__"}
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'alphaedge' has no attribute 'nonsense'"):
+        alphaedge.nonsense  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_the_version_is_that_of_the_package() -> None:
-    from importlib.metadata import version
-
     assert alphaedge.__version__ == version("alphaedge")

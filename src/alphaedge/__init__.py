@@ -1,79 +1,96 @@
 """Online learning on edge servers that learn from each other, with no central server.
 
 >>> import alphaedge
->>> found = alphaedge.simulate(methods=["alphaedge", "noagg"], store=alphaedge.Store(edges=3, events=500))
->>> sorted(found.summary()["methods"])
+>>> results = alphaedge.simulate(methods=["alphaedge", "noagg"], store=alphaedge.Store(edges=3, events=500))
+>>> sorted(results.summary()["methods"])
 ['alphaedge', 'noagg']
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from alphaedge.core.aggregation import Alone, ByRecords, Learned, Uniform
-from alphaedge.core.fields import Field
-from alphaedge.core.home import Home
-from alphaedge.core.methods import AlphaEdge, FedWeight, Method, NoAgg, NoPS, RandPS, UniWeight
-from alphaedge.core.model import IdTable, Loss, Model
-from alphaedge.core.optimizer import SGD, Adagrad, Adam
-from alphaedge.core.selection import Everybody, Fixed, Greedy, Nobody, Random
-from alphaedge.data.stream import Dataset, Stream
-from alphaedge.data.synthetic import Store, synthetic
-from alphaedge.errors import AlphaEdgeError, InvalidValue, ModelError
-from alphaedge.settings import MethodSettings
-from alphaedge.simulation.conditions import Conditions
-from alphaedge.simulation.config import Settings
-from alphaedge.simulation.results import Results
-from alphaedge.simulation.simulate import simulate
-
-if TYPE_CHECKING:
-    from alphaedge.edge.embedded import Edge
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "SGD",
-    "Adagrad",
-    "Adam",
-    "Alone",
-    "AlphaEdge",
-    "AlphaEdgeError",
-    "ByRecords",
-    "Conditions",
-    "Dataset",
-    "Edge",
-    "Everybody",
-    "FedWeight",
-    "Field",
-    "Fixed",
-    "Greedy",
-    "Home",
-    "IdTable",
-    "InvalidValue",
-    "Learned",
-    "Loss",
-    "Method",
-    "MethodSettings",
-    "Model",
-    "ModelError",
-    "NoAgg",
-    "NoPS",
-    "Nobody",
-    "RandPS",
-    "Random",
-    "Results",
-    "Settings",
-    "Store",
-    "Stream",
-    "UniWeight",
-    "Uniform",
-    "simulate",
-    "synthetic",
-]
+# Where each public name lives. Its module is imported when the name is first used (PEP 562), so that `import alphaedge`
+# and the command line start without torch. A new name also needs a line below, for type checkers.
+_MODULES = {
+    "SGD": "alphaedge.core.rules.sgd",
+    "Adagrad": "alphaedge.core.rules.adagrad",
+    "Adam": "alphaedge.core.rules.adam",
+    "Alone": "alphaedge.core.rules.alone",
+    "AlphaEdgeError": "alphaedge.errors",
+    "ByRecords": "alphaedge.core.rules.by_records",
+    "Conditions": "alphaedge.simulation.conditions",
+    "Dataset": "alphaedge.data.stream",
+    "Edge": "alphaedge.edge.embedded",
+    "Everybody": "alphaedge.core.rules.everybody",
+    "Field": "alphaedge.core.fields",
+    "Fixed": "alphaedge.core.rules.fixed",
+    "Greedy": "alphaedge.core.rules.greedy",
+    "Home": "alphaedge.core.home",
+    "IdTable": "alphaedge.core.model",
+    "InvalidValue": "alphaedge.errors",
+    "Learned": "alphaedge.core.rules.learned",
+    "Loss": "alphaedge.core.model",
+    "Method": "alphaedge.core.methods",
+    "MethodSettings": "alphaedge.settings",
+    "Model": "alphaedge.core.model",
+    "ModelError": "alphaedge.errors",
+    "Nobody": "alphaedge.core.rules.nobody",
+    "Random": "alphaedge.core.rules.random",
+    "Results": "alphaedge.simulation.results",
+    "Settings": "alphaedge.simulation.config",
+    "Store": "alphaedge.data.synthetic",
+    "Stream": "alphaedge.data.stream",
+    "Uniform": "alphaedge.core.rules.uniform",
+    "simulate": "alphaedge.simulation.simulate",
+    "synthetic": "alphaedge.data.synthetic",
+}
+__all__ = list(_MODULES)
+
+if TYPE_CHECKING:
+    from alphaedge.core.fields import Field as Field
+    from alphaedge.core.home import Home as Home
+    from alphaedge.core.methods import Method as Method
+    from alphaedge.core.model import IdTable as IdTable
+    from alphaedge.core.model import Loss as Loss
+    from alphaedge.core.model import Model as Model
+    from alphaedge.core.rules.adagrad import Adagrad as Adagrad
+    from alphaedge.core.rules.adam import Adam as Adam
+    from alphaedge.core.rules.alone import Alone as Alone
+    from alphaedge.core.rules.by_records import ByRecords as ByRecords
+    from alphaedge.core.rules.everybody import Everybody as Everybody
+    from alphaedge.core.rules.fixed import Fixed as Fixed
+    from alphaedge.core.rules.greedy import Greedy as Greedy
+    from alphaedge.core.rules.learned import Learned as Learned
+    from alphaedge.core.rules.nobody import Nobody as Nobody
+    from alphaedge.core.rules.random import Random as Random
+    from alphaedge.core.rules.sgd import SGD as SGD
+    from alphaedge.core.rules.uniform import Uniform as Uniform
+    from alphaedge.data.stream import Dataset as Dataset
+    from alphaedge.data.stream import Stream as Stream
+    from alphaedge.data.synthetic import Store as Store
+    from alphaedge.data.synthetic import synthetic as synthetic
+    from alphaedge.edge.embedded import Edge as Edge
+    from alphaedge.errors import AlphaEdgeError as AlphaEdgeError
+    from alphaedge.errors import InvalidValue as InvalidValue
+    from alphaedge.errors import ModelError as ModelError
+    from alphaedge.settings import MethodSettings as MethodSettings
+    from alphaedge.simulation.conditions import Conditions as Conditions
+    from alphaedge.simulation.config import Settings as Settings
+    from alphaedge.simulation.results import Results as Results
+    from alphaedge.simulation.simulate import simulate as simulate
+
+else:  # type checkers should refuse names that are not listed
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name on first use and keep it."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+        return value
 
 
-def __getattr__(name: str) -> Any:
-    """``Edge`` needs what the extra "serve" installs, so it is looked for only when somebody wants it."""
-    if name == "Edge":
-        from alphaedge.edge.embedded import Edge
-
-        return Edge
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __dir__() -> list[str]:
+    """List the public names and the version, not the submodules that happen to be imported."""
+    return sorted([*_MODULES, "__version__"])

@@ -1,5 +1,5 @@
-"""``python -m alphaedge``."""
+"""Run the command line with ``python -m alphaedge``."""
 
 from alphaedge.cli import app
 
-app()
+app(prog_name="alphaedge")

@@ -179,7 +179,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(
     def working(*args: Any, **kwargs: Any) -> None:
         raise AssertionError("work has started")
 
-    monkeypatch.setattr(sys.modules["alphaedge.cli.simulate"], "run", working)
+    monkeypatch.setattr("alphaedge.cli.simulate_output.simulate", working)
     (tmp_path / "file").touch()
     result = tiny("--methods", "noagg", option, str(tmp_path / "file" / "x"))
     no_traceback(result)
@@ -193,7 +193,7 @@ def test_a_folder_for_the_summary_file_is_refused_before_any_work(
     def working(*args: Any, **kwargs: Any) -> None:
         raise AssertionError("work has started")
 
-    monkeypatch.setattr(sys.modules["alphaedge.cli.simulate"], "run", working)
+    monkeypatch.setattr("alphaedge.cli.simulate_output.simulate", working)
     result = tiny("--methods", "noagg", "--json", str(tmp_path))
     no_traceback(result)
     assert result.exit_code == 2

@@ -102,14 +102,18 @@ def test_a_saved_configuration_runs_the_table_again_exactly(
     assert (tmp_path / "again" / "config.toml").read_text() == (tmp_path / "first" / "config.toml").read_text()
 
 
-def mistake(result: Result) -> str:
+def error_line(result: Result) -> str:
     assert result.exit_code == 2, result.output
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    lines = [line for line in result.output.splitlines() if line.startswith("error")]
-    assert len(lines) == 1
-    assert "found" in lines[0]
-    assert "allowed" in lines[0]
-    return lines[0]
+    (line,) = [line for line in result.output.splitlines() if line.startswith("error")]
+    return line
+
+
+def mistake(result: Result) -> str:
+    line = error_line(result)
+    assert "found" in line
+    assert "allowed" in line
+    return line
 
 
 DAYS = sales()["day"].to_list()
@@ -162,12 +166,17 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", ["time", "edge", "label"])
-def test_a_table_needs_a_time_a_place_and_a_label(left: str, tmp_path: Path) -> None:
+def test_a_table_needs_a_time_an_edge_and_a_label(left: str, tmp_path: Path) -> None:
     at = NAMED.index(f"--{left}")
-    line = mistake(run(tmp_path, sales(), named=NAMED[:at] + NAMED[at + 2 :]))
-    assert line.startswith(f"error {left}: found None")
-    assert "; allowed: a column of " in line
-    assert line.endswith(": day, shop, colour, price, sold"), "those that there are"
+    line = error_line(run(tmp_path, sales(), named=NAMED[:at] + NAMED[at + 2 :]))
+    assert line == (
+        f"error table {tmp_path / 'sales.csv'}: name a column with --{left}; it has day, shop, colour, price, sold"
+    )
+
+
+def test_all_missing_columns_are_named_at_once(tmp_path: Path) -> None:
+    line = error_line(run(tmp_path, sales(), named=["--label", "sold"]))
+    assert "name a column with --time and --edge; it has day," in line
 
 
 def test_columns_without_a_table_are_refused() -> None:

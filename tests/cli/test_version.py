@@ -1,4 +1,4 @@
-"""What is installed says which version it is."""
+"""``alphaedge --version``."""
 
 from importlib.metadata import version
 
@@ -8,5 +8,5 @@ from alphaedge.cli import app
 
 
 def test_the_version_is_that_of_the_package() -> None:
-    found = CliRunner().invoke(app, ["--version"])
-    assert (found.exit_code, found.output) == (0, f"alphaedge {version('alphaedge')}\n")
+    result = CliRunner().invoke(app, ["--version"])
+    assert (result.exit_code, result.output) == (0, f"alphaedge {version('alphaedge')}\n")

@@ -16,8 +16,8 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from alphaedge.cli import app
-from alphaedge.cli.dataset import loaded
-from alphaedge.cli.replay import UNITS
+from alphaedge.cli.dataset import load_dataset
+from alphaedge.cli.replay import TIME_UNIT_SECONDS
 from alphaedge.errors import EdgeError
 from alphaedge.inference.client import EdgeClient, Predictions
 from alphaedge.simulation.batches import Inputs, Labels
@@ -194,7 +194,7 @@ def test_noise_that_belongs_to_a_data_set_is_in_the_labels_as_the_simulator_has_
     kinds = {f["name"]: f["kind"] for f in tomllib.loads(printed.stdout)["model"]["fields"]}
     assert (kinds["user"], kinds["gender"], kinds["genres"], kinds["year"]) == ("id", "category", "set", "number")
     settings = build({"data": "movielens"})
-    raw, found = make_data(settings, 0), loaded(settings, Console())
+    raw, found = make_data(settings, 0), load_dataset(settings, Console())
     inputs = Inputs.cut(raw, make_model(raw, None, 0), 1)
     scored = Labels.draw(raw, inputs, 1, settings.conditions, 0, torch.float32).scored.flatten()
     assert torch.equal(torch.cat([s.labels for s in found.streams]), scored)
@@ -202,8 +202,8 @@ def test_noise_that_belongs_to_a_data_set_is_in_the_labels_as_the_simulator_has_
 
 
 def test_times_have_the_unit_of_their_data_set() -> None:
-    assert set(UNITS) <= set(CATALOG)
-    assert UNITS["tafeng"] == 86_400
+    assert set(TIME_UNIT_SECONDS) <= set(CATALOG)
+    assert TIME_UNIT_SECONDS["tafeng"] == 86_400
 
 
 def test_failures_end_with_code_1_and_say_what_is_missing(pair: list[Edge], monkeypatch: pytest.MonkeyPatch) -> None:

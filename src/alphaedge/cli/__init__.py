@@ -1,4 +1,8 @@
-"""The command line: one file per command."""
+"""The command line: one module per command.
+
+Help, completion and the commands that only configure or look must start at once. A command module imports what takes
+long (torch, polars, rich, the packages of the extra "serve") inside the function that needs it.
+"""
 
 from typing import Annotated
 
@@ -6,34 +10,31 @@ import typer
 
 from alphaedge import __version__
 from alphaedge.cli import certs, dashboard, demo, edge, replay, reproduce, simulate, status
+from alphaedge.cli.base import Command, make_app
 
-app = typer.Typer(
-    name="alphaedge",
-    help="Online learning on edge servers that learn from each other, with no central server.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_show_locals=False,
-)
-app.command(epilog=demo.EXAMPLES)(demo.demo)
-app.command(epilog=simulate.EXAMPLES)(simulate.simulate)
-app.command(epilog=reproduce.EXAMPLES)(reproduce.reproduce)
-app.command(epilog=replay.EXAMPLES)(replay.replay)
-app.command(epilog=status.EXAMPLES)(status.status)
-app.command(epilog=dashboard.EXAMPLES)(dashboard.dashboard)
-app.add_typer(edge.app, name="edge")
-app.add_typer(certs.app, name="certs")
+ABOUT = "Online learning on edge servers that learn from each other, with no central server."
+
+app = make_app("alphaedge", ABOUT)
+app.command(cls=Command, epilog=demo.EXAMPLES)(demo.demo)
+app.command(cls=Command, epilog=simulate.EXAMPLES)(simulate.simulate)
+app.command(cls=Command, epilog=reproduce.EXAMPLES)(reproduce.reproduce)
+app.command(cls=Command, epilog=replay.EXAMPLES)(replay.replay)
+app.command(cls=Command, epilog=status.EXAMPLES)(status.status)
+app.command(cls=Command, epilog=dashboard.EXAMPLES)(dashboard.dashboard)
+app.add_typer(edge.app)
+app.add_typer(certs.app)
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"alphaedge {__version__}")
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(help=ABOUT)
 def main(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version, and do no more.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Online learning on edge servers that learn from each other, with no central server."""
+    """Take the options that stand before a command."""

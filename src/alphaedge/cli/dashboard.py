@@ -1,11 +1,12 @@
-"""``alphaedge dashboard``: a fleet in the browser, through any one of its edges."""
+"""``alphaedge dashboard``: the fleet in the browser, as one of its edges sees it."""
 
 from typing import Annotated
 
 import typer
 
-from alphaedge.cli.certs import needs_serve
-from alphaedge.cli.status import Authority, TokenFile, read_token
+from alphaedge.cli.base import exit_on_error
+from alphaedge.cli.options import Authority, TokenFile
+from alphaedge.cli.status import read_token
 
 EXAMPLES = """[bold]Examples[/]
 
@@ -16,19 +17,19 @@ alphaedge dashboard --edge https://berlin.example.com:8080 --token-file token --
 
 
 def dashboard(
-    edge: Annotated[str, typer.Option(help="The public address of any edge.", metavar="URL")] = "http://localhost:8080",
+    edge: Annotated[str, typer.Option(help="Public address of any edge.", metavar="URL")] = "http://localhost:8080",
     token_file: TokenFile = None,
     authority: Authority = None,
-    port: Annotated[int, typer.Option(help="Where the page is, on this machine. 0: any free port.")] = 8090,
+    port: Annotated[int, typer.Option(help="Local port of the page; 0 takes a free one.")] = 8090,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
-    """Show a fleet in the browser: who learns from whom, how well and how fresh. Ctrl-C ends it."""
-    with needs_serve():
+    """Show the fleet in the browser: which edges learn from which, how well and how fresh. Stop with Ctrl-C."""
+    with exit_on_error():
         from alphaedge.dashboard.relay import relay
         from alphaedge.monitoring.client import FleetClient
 
         def ready(url: str) -> None:
-            typer.echo(f"the fleet seen by {edge}: {url}")
+            typer.echo(f"fleet seen by {edge}: {url}")
             if open_:
                 typer.launch(url)
 

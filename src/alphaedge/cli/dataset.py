@@ -1,65 +1,43 @@
-"""Which data a command is about: the options that say so, and the reading of it."""
+"""From a command's options to the data set they mean."""
 
 from dataclasses import replace
-from typing import Annotated, Any, Final
+from typing import Any
 
 import torch
-import typer
 from rich.console import Console
 
-from alphaedge.cli.download import fetched
+from alphaedge.cli.download import download
 from alphaedge.data.stream import Dataset
 from alphaedge.data.table import columns, unused
-from alphaedge.errors import InvalidValue
+from alphaedge.errors import AlphaEdgeError
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.task import make_data
 
-TABLE: Final = "A table of your own"
+
+def data_settings(data: str | None, **table: Any) -> dict[str, Any]:
+    """Collect the settings about data; ``table`` is the table's file and columns as the options give them."""
+    name = "table" if table["file"] is not None and data is None else data
+    return {"data": name, "table": {key: value or None for key, value in table.items()}}
 
 
-def option(text: str, *names: str, panel: str | None = None, metavar: str | None = None) -> Any:
-    """An option that is not there unless it is given; its text says what holds then."""
-    return typer.Option(*names, help=text, rich_help_panel=panel, metavar=metavar, show_default=False)
+def check_columns(file: str | None, **required: str | None) -> None:
+    """Refuse a table whose required columns are not named; the error lists those that it has."""
+    missing = [f"--{name}" for name, column in required.items() if column is None]
+    if file is not None and missing:
+        raise AlphaEdgeError(
+            f"table {file}: name a column with {' and '.join(missing)}; it has {', '.join(columns(file))}"
+        )
 
 
-def _column(text: str, *names: str) -> Any:
-    return option(text, *names, panel=TABLE, metavar="COL")
+def drop_unset(options: dict[str, Any]) -> dict[str, Any]:
+    """Keep the options that were given on the command line, in nested groups too."""
+    kept = {key: drop_unset(value) if isinstance(value, dict) else value for key, value in options.items()}
+    return {key: value for key, value in kept.items() if value is not None and value != {}}
 
 
-TableFile = Annotated[str | None, option("A CSV or Parquet file of your own.", panel=TABLE, metavar="FILE")]
-Time = Annotated[str | None, _column("Column: when it happened.")]
-Edge = Annotated[str | None, _column("Column: where it happened.")]
-Label = Annotated[str | None, _column("Column: the outcome.")]
-Ids = Annotated[list[str] | None, _column("Column of ids, such as users or items.", "--id")]
-Categories = Annotated[list[str] | None, _column("Column of few values.", "--category")]
-Numbers = Annotated[list[str] | None, _column("Column of numbers.", "--number")]
-Task = Annotated[str | None, option("auto, classify or regress. Default: auto.", panel=TABLE, metavar="TASK")]
-
-
-def chosen(data: str | None, **table: Any) -> dict[str, Any]:
-    """What settings say of data. table: its file and its columns, as the options gave them."""
-    named = "table" if table["file"] is not None and data is None else data
-    return {"data": named, "table": {name: value or None for name, value in table.items()}}
-
-
-def check_columns(file: str | None, **needed: str | None) -> None:
-    """An error if a table is named without the columns that it takes."""
-    if file is None:
-        return
-    for name, column in needed.items():
-        if column is None:
-            raise InvalidValue(name, None, f"a column of {file}: " + ", ".join(columns(file)))
-
-
-def given(options: dict[str, Any]) -> dict[str, Any]:
-    """Only what was given on the command line."""
-    inner = {key: given(value) if isinstance(value, dict) else value for key, value in options.items()}
-    return {key: value for key, value in inner.items() if value is not None and value != {}}
-
-
-def complete(settings: Settings, console: Console) -> Settings:
-    """Settings whose data is there, downloaded if need be; of a table it is said how it was understood."""
-    fetched(settings.data, console)
+def resolve(settings: Settings, console: Console) -> Settings:
+    """Download the data if need be and fill in what suits it; prints how a table is read."""
+    download(settings.data, console)
     settings = settings.resolved()
     if settings.table is not None:
         ignored = ", ".join(unused(settings.table))
@@ -68,13 +46,13 @@ def complete(settings: Settings, console: Console) -> Settings:
     return settings
 
 
-def loaded(settings: Settings, console: Console) -> Dataset:
-    """The events, with the noise in their labels that belongs to the data set, as the simulator has it."""
-    settings = complete(settings, console)
+def load_dataset(settings: Settings, console: Console) -> Dataset:
+    """Load the events of run 0, with the label noise that belongs to the data set, as the simulator draws it."""
+    settings = resolve(settings, console)
     data = make_data(settings, 0)
     streams = list(data.streams)
     for edge, share in data.noise.items():
         labels = streams[edge].labels
         flips = torch.from_numpy(settings.conditions.draw_noise(edge, len(labels), share, 0))
-        streams[edge] = replace(streams[edge], labels=torch.where(flips, 1 - labels, labels))
+        streams[edge] = replace(streams[edge], labels=torch.where(flips, data.flip(labels), labels))
     return replace(data, streams=tuple(streams), noise={})

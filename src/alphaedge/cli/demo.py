@@ -1,29 +1,23 @@
-"""``alphaedge demo``: a fleet that a person can watch."""
+"""``alphaedge demo``: live edges on this machine that a person can watch."""
 
-import asyncio
 import contextlib
 import os
 import signal
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
-import msgspec
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
-from alphaedge.cli import dataset
-from alphaedge.cli.certs import needs_serve
-from alphaedge.cli.dataset import option
-from alphaedge.errors import check_number
-from alphaedge.simulation import config
-from alphaedge.simulation.catalog import CATALOG
+from alphaedge.cli import options as shared
+from alphaedge.cli.base import EXIT_INTERRUPTED, exit_on_error
+from alphaedge.cli.options import DATA_HELP, option
+from alphaedge.errors import FleetError, check_number
 
-if TYPE_CHECKING:  # these need what the extra "serve" installs
+if TYPE_CHECKING:
+    from rich.console import Console
+
     from alphaedge.demo.fleet import DemoFleet
     from alphaedge.demo.numbers import Numbers
     from alphaedge.demo.run import Played
@@ -39,50 +33,53 @@ alphaedge demo --edges 4 --data movielens --out results/movielens
 
 alphaedge demo --table examples/shops.csv --time when --edge shop --label sold --edges 3
 """
-START, END = 25.0, 10.0  # seconds that starting the edges and the report take, about
-INTERRUPTED = 130
-MOST_PER_CORE = 4  # edges that a core bears, about
-CACHE = "TORCHINDUCTOR_CACHE_DIR"
-WIDTH = 120  # where there is no terminal to tell
+START_SECONDS, REPORT_SECONDS = 25.0, 10.0  # about what starting the edges and writing the report take
+MIN_SECONDS: Final = 20.0  # of traffic
+COMFORTABLE_EDGES_PER_CORE: Final = 4
+TORCH_CACHE: Final = "TORCHINDUCTOR_CACHE_DIR"
+PLAIN_WIDTH: Final = 120  # columns, where there is no terminal to ask
 
 
 def demo(
-    edges: Annotated[int, typer.Option(help="How many edges; from 4 on there is a story.")] = 6,
-    minutes: Annotated[float, typer.Option(help="How long it takes, about.")] = 2.0,
-    out: Annotated[Path, typer.Option(help="Where the report goes.", metavar="DIR")] = Path("results/demo"),
-    keep: Annotated[bool, typer.Option("--keep", help="Go on serving at the end, until Ctrl-C.")] = False,
-    calm: Annotated[bool, typer.Option("--calm", help="No story: nobody turns hostile, dies or is cut off.")] = False,
-    data: Annotated[
-        str | None, option("Another data set: " + ", ".join(CATALOG) + ". Default: a store made up for this.")
-    ] = None,
-    table: dataset.TableFile = None,
-    time: dataset.Time = None,
-    edge: dataset.Edge = None,
-    label: dataset.Label = None,
-    ids: dataset.Ids = None,
-    categories: dataset.Categories = None,
-    numbers: dataset.Numbers = None,
-    task: dataset.Task = None,
-    seed: Annotated[int, typer.Option(help="Of the synthetic store.")] = 0,
+    edges: Annotated[int, typer.Option(help="Number of edges; the story needs at least 4.")] = 6,
+    minutes: Annotated[float, typer.Option(help="Approximate duration.")] = 2.0,
+    out: Annotated[Path, typer.Option(help="Folder for the report.", metavar="DIR")] = Path("results/demo"),
+    keep: Annotated[bool, typer.Option("--keep", help="Keep serving at the end, until Ctrl-C.")] = False,
+    calm: Annotated[bool, typer.Option("--calm", help="No story: no edge turns hostile, dies or is cut off.")] = False,
+    data: Annotated[str | None, option(f"{DATA_HELP} Default: a synthetic store made for the demo.")] = None,
+    table: shared.TableFile = None,
+    time: shared.Time = None,
+    edge: shared.Edge = None,
+    label: shared.Label = None,
+    ids: shared.Ids = None,
+    categories: shared.Categories = None,
+    numbers: shared.Numbers = None,
+    task: shared.Task = None,
+    seed: Annotated[int, typer.Option(help="Seed of the synthetic store.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON at the end, nothing else.")] = False,
 ) -> None:
-    """Watch a fleet: real edges on this machine learn from each other, and one of them turns hostile."""
-    console = Console(stderr=json, width=None if sys.stdout.isatty() else WIDTH)
-    with needs_serve():
+    """Run live edges on this machine and watch them learn from each other while one of them turns hostile."""
+    import tempfile
+
+    from rich.console import Console
+
+    console = Console(stderr=json, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    with exit_on_error():
         check_number("edges", edges, low=2, high=50, whole=True)
         check_number("minutes", minutes, above=0)
         check_number("seed", seed, low=0, whole=True)
+        from alphaedge.cli import dataset
         from alphaedge.demo.fleet import DemoFleet, cities
         from alphaedge.demo.run import MODEL
         from alphaedge.demo.world import store, world
-        from alphaedge.errors import FleetError
+        from alphaedge.simulation import config
 
         cores = os.cpu_count() or 1
-        if edges > MOST_PER_CORE * cores:
-            text = f"{edges} edges are many for {cores} cores: they start slowly, and learn behind what they are told"
+        if edges > COMFORTABLE_EDGES_PER_CORE * cores:
+            text = f"{edges} edges are many for {cores} cores: they start slowly and learn with a lag"
             console.print(f"[yellow]note[/] {text}", highlight=False)
-        seconds = max(20.0, 60 * minutes - START - END)
-        wanted = dataset.chosen(
+        seconds = max(MIN_SECONDS, 60 * minutes - START_SECONDS - REPORT_SECONDS)
+        overrides = dataset.data_settings(
             data,
             file=table,
             time=time,
@@ -95,33 +92,36 @@ def demo(
         )
         dataset.check_columns(table, time=time, edge=edge, label=label)
         if data in (None, "synthetic") and table is None:
-            whole = store(edges, seconds, seed)
+            events = store(edges, seconds, seed)
         else:
-            whole = dataset.loaded(config.build(dataset.given(wanted)), console)
-        made = world(whole, list(cities(edges)), MODEL, seconds)
+            events = dataset.load_dataset(config.build(dataset.drop_unset(overrides)), console)
+        made = world(events, list(cities(edges)), MODEL, seconds)
         with (
             tempfile.TemporaryDirectory(prefix="alphaedge-demo-") as folder,
-            _terminated(),
-            _cache(folder),
+            _interrupt_on_sigterm(),
+            _torch_cache(folder),
             DemoFleet(Path(folder), cities(edges), model=made.model, method=made.method) as fleet,
         ):
             try:
-                _watch(fleet, made, seconds, console, out=out, calm=calm, keep=keep, json=json)
+                _run(fleet, made, seconds, console, out=out, calm=calm, keep=keep, json=json)
             except FleetError as error:
                 raise FleetError(f"{error}; logs: {fleet.save_logs(out / 'logs')}") from None
 
 
-def _watch(
+def _run(
     fleet: "DemoFleet",
     made: "World",
     seconds: float,
-    console: Console,
+    console: "Console",
     *,
     out: Path,
     calm: bool,
     keep: bool,
     json: bool,
 ) -> None:
+    """Start the edges, play the story and report; raises typer.Exit if interrupted."""
+    import asyncio
+
     from alphaedge.demo.numbers import learned_alone, numbers
     from alphaedge.demo.report import save
     from alphaedge.demo.world import BATCH
@@ -129,26 +129,30 @@ def _watch(
     fleet.start()
     names = list(fleet.regions)
     console.print(f"dashboard: {fleet.url(names[0])}/dashboard", highlight=False)
-    played = asyncio.run(_played(fleet, made, seconds, console, calm=calm))
+    played = asyncio.run(_play(fleet, made, seconds, console, calm=calm))
     if played is None or played.outcome.stopped:
-        raise typer.Exit(INTERRUPTED)
-    console.print("what the same edges reach without peers is computed ...", highlight=False)
-    found = numbers(played, fleet.regions, learned_alone(made.data, made.streams, made.model, batch_size=BATCH))
-    page = save(played, found, out)
+        raise typer.Exit(EXIT_INTERRUPTED)
+    console.print("computing what the same edges reach without peers ...", highlight=False)
+    result = numbers(played, fleet.regions, learned_alone(made.data, made.streams, made.model, batch_size=BATCH))
+    page = save(played, result, out)
     if json:
-        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+        import msgspec
+
+        sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
     else:
-        _print(found, console)
+        _print_numbers(result, console)
     console.print(f"report: {page}", highlight=False)
     if keep:
-        console.print("the edges go on serving; Ctrl-C ends them", highlight=False)
+        console.print("the edges keep serving; stop them with Ctrl-C", highlight=False)
         with contextlib.suppress(KeyboardInterrupt):
             signal.pause()
 
 
-async def _played(
-    fleet: "DemoFleet", made: "World", seconds: float, console: Console, *, calm: bool
+async def _play(
+    fleet: "DemoFleet", made: "World", seconds: float, console: "Console", *, calm: bool
 ) -> "Played | None":
+    import asyncio
+
     from alphaedge.demo.run import Demonstration, pace
     from alphaedge.demo.screen import screen
     from alphaedge.demo.story import story
@@ -160,27 +164,27 @@ async def _played(
     scenes = [] if calm else story(list(made.streams), made.alike)
     options = pace(made.streams, seconds=seconds, batch_size=BATCH, per_request=5)
     with screen(console) as show:
-        whole = Demonstration(
+        demonstration = Demonstration(
             fleet, made.data, made.streams, seconds=seconds, scenes=scenes, options=options, show=show
         )
-        return await whole.run(stop)
+        return await demonstration.run(stop)
 
 
 @contextlib.contextmanager
-def _cache(folder: str) -> Iterator[None]:
-    """torch makes a folder for what it compiles, though nothing is compiled here: it shall go with the rest."""
-    before = os.environ.get(CACHE)
-    os.environ.setdefault(CACHE, f"{folder}/torch")
+def _torch_cache(folder: str) -> Iterator[None]:
+    """Put torch's compile cache, which the edges create even if they compile nothing, into the temporary folder."""
+    before = os.environ.get(TORCH_CACHE)
+    os.environ.setdefault(TORCH_CACHE, f"{folder}/torch")
     try:
         yield
     finally:
         if before is None:
-            del os.environ[CACHE]
+            del os.environ[TORCH_CACHE]
 
 
 @contextlib.contextmanager
-def _terminated() -> Iterator[None]:
-    """SIGTERM ends this as Ctrl-C does, so that everything is cleared away."""
+def _interrupt_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the demo like Ctrl-C, so that edges stop and files are removed."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -189,19 +193,22 @@ def _terminated() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(EXIT_INTERRUPTED) from None
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _print(found: "Numbers", console: Console) -> None:
+def _print_numbers(result: "Numbers", console: "Console") -> None:
+    from rich import box
+    from rich.table import Table
+
     from alphaedge.demo.report import COLUMNS, rows, sentences
 
-    table = Table(title=f"{found.metric}: live edges beside edges without peers", box=box.SIMPLE_HEAD)
+    table = Table(title=f"{result.metric}: live edges beside edges without peers", box=box.SIMPLE_HEAD)
     for number, name in enumerate(COLUMNS):
         table.add_column(name, justify="left" if number < 2 else "right")
-    for row in rows(found):
+    for row in rows(result):
         table.add_row(*row)
     console.print(table)
-    for sentence in sentences(found):
+    for sentence in sentences(result):
         console.print(sentence, highlight=False)

@@ -1,4 +1,4 @@
-"""The bar that shows a download."""
+"""Download a data set's archive with a progress bar."""
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -7,8 +7,8 @@ from alphaedge.data.archive import fetch, find
 from alphaedge.simulation.catalog import CATALOG
 
 
-def fetched(data: str, console: Console) -> None:
-    """Download a data set's archive, with a bar, if it is not on this machine."""
+def download(data: str, console: Console) -> None:
+    """Download the archive of a data set, unless it has none or it is on this machine."""
     archive = CATALOG[data].archive
     if archive is None or find(archive) is not None:
         return

@@ -1,16 +1,16 @@
-"""``alphaedge edge``: a live edge."""
+"""``alphaedge edge``: configure, check and run a live edge."""
 
 import datetime as dt
 import sys
 from enum import StrEnum
-from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from alphaedge.cli.certs import needs_serve
+from alphaedge.cli.base import Command, exit_on_error, make_app
 from alphaedge.errors import InvalidValue
+from alphaedge.names import check_name
 
 EXAMPLES = """[bold]Examples[/]
 
@@ -23,33 +23,32 @@ alphaedge edge serve --config edge.toml
 alphaedge edge serve --config edge.toml --insecure --log text
 """
 
+app = make_app("edge", "Configure, check and run a live edge.")
 
+ConfigFile = Annotated[Path, typer.Option(help="Configuration file of the edge.", metavar="FILE")]
 Insecure = Annotated[
-    bool, typer.Option("--insecure", help="Peers without certificates: on loopback alone, to try things out.")
+    bool, typer.Option("--insecure", help="Allow peers without certificates; on loopback only, for trying things out.")
 ]
 
 
 class LogStyle(StrEnum):
-    """How the log is written."""
+    """How log lines are written."""
 
     json = "json"
     text = "text"
 
 
-app = typer.Typer(help="A live edge.", no_args_is_help=True, rich_markup_mode="rich")
-
-
-@app.command(epilog=EXAMPLES)
+@app.command(cls=Command, epilog=EXAMPLES)
 def init(
-    file: Annotated[Path, typer.Argument(help="The configuration file to write.")],
-    edge: Annotated[str, typer.Option(help="The edge's id.", metavar="ID")],
-    region: Annotated[str, typer.Option(help="Where it is.")],
+    file: Annotated[Path, typer.Argument(help="Configuration file to write.", metavar="FILE")],
+    edge: Annotated[str, typer.Option(help="Name of the edge.", metavar="NAME")],
+    region: Annotated[str, typer.Option(help="Region of the edge, as policies name it.")],
 ) -> None:
-    """Write a configuration file with the keys that most edges need, each explained. Refuses to replace one."""
-    text = resources.files("alphaedge.edge").joinpath("example.toml").read_text(encoding="utf-8")
-    with needs_serve():
-        from alphaedge.names import check_name
+    """Write a configuration file with the keys that most edges need, each explained. Never replaces a file."""
+    from importlib import resources
 
+    text = resources.files("alphaedge.edge").joinpath("example.toml").read_text(encoding="utf-8")
+    with exit_on_error():
         check_name("edge", edge)
         check_name("region", region)
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -57,17 +56,14 @@ def init(
             with file.open("x", encoding="utf-8") as target:
                 target.write(text.replace("{edge}", edge).replace("{region}", region))
         except FileExistsError:
-            raise InvalidValue("file", str(file), "one that is not there yet: move it away, or name another") from None
-    typer.echo(f"{file} is written: look through it, then alphaedge edge check --config {file}")
+            raise InvalidValue("file", str(file), "a new file: move this one away, or name another") from None
+    typer.echo(f"wrote {file}; edit it, then run: alphaedge edge check --config {file}")
 
 
-@app.command(epilog=EXAMPLES)
-def check(
-    config: Annotated[Path, typer.Option(help="The edge's configuration file.", metavar="FILE")],
-    insecure: Insecure = False,
-) -> None:
-    """Say whether an edge can start: its configuration, model, secret, policy and certificates."""
-    with needs_serve():
+@app.command(cls=Command, epilog=EXAMPLES)
+def check(config: ConfigFile, insecure: Insecure = False) -> None:
+    """Check whether an edge can start: its configuration, model, secret, policy and certificates."""
+    with exit_on_error():
         from alphaedge.edge.check import checked
         from alphaedge.edge.config import load
 
@@ -76,21 +72,21 @@ def check(
     typer.echo("ready to start")
 
 
-@app.command(epilog=EXAMPLES)
+@app.command(cls=Command, epilog=EXAMPLES)
 def serve(
-    config: Annotated[Path, typer.Option(help="The edge's configuration file.", metavar="FILE")],
+    config: ConfigFile,
     insecure: Insecure = False,
     log: Annotated[
         LogStyle | None,
-        typer.Option(help="Of the log, on standard error. Without: text on a terminal, else json."),
+        typer.Option(help="Style of the log on standard error. Default: text on a terminal, json elsewhere."),
     ] = None,
 ) -> None:
-    """Answer predictions, take feedback and learn from it, until told to stop (Ctrl-C or SIGTERM)."""
-    with needs_serve():
+    """Run the edge: answer predictions, take feedback and learn from it. Stop with Ctrl-C or SIGTERM."""
+    with exit_on_error():
         from alphaedge.edge.check import checked
         from alphaedge.edge.config import load
         from alphaedge.edge.server_process import run
 
         checked(load(config), config.parent, dt.datetime.now(dt.UTC), insecure=insecure)
-        style = log.value if log is not None else "text" if sys.stderr.isatty() else "json"
-        run(config, style="json" if style == "json" else "text", insecure=insecure)
+        text = log is LogStyle.text if log is not None else sys.stderr.isatty()
+        run(config, style="text" if text else "json", insecure=insecure)

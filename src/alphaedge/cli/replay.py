@@ -1,8 +1,6 @@
-"""``alphaedge replay``: stream a data set to running edges, and say how well and how fast they answered."""
+"""``alphaedge replay``: stream a data set to running edges and measure how well and how fast they answer."""
 
-import asyncio
 import contextlib
-import selectors
 import signal
 import sys
 from collections.abc import Mapping
@@ -11,23 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
-from alphaedge.cli import dataset
-from alphaedge.cli.certs import needs_serve
-from alphaedge.cli.dataset import TABLE, option
-from alphaedge.data.stream import Dataset, Stream
-from alphaedge.errors import InvalidValue
-from alphaedge.replay.assignment import assign
-from alphaedge.replay.model_section import model_section
-from alphaedge.replay.pace import Delay, Options, duration, speed
-from alphaedge.simulation import config
-from alphaedge.simulation.catalog import CATALOG
-from alphaedge.simulation.results import writable
+from alphaedge.cli import options as shared
+from alphaedge.cli.base import EXIT_INTERRUPTED, exit_on_error
+from alphaedge.cli.options import DATA_HELP, TABLE_PANEL, option
+from alphaedge.cli.status import read_token
+from alphaedge.errors import check_number
 
-if TYPE_CHECKING:  # these need what the extra "serve" installs
+if TYPE_CHECKING:
+    import asyncio
+
+    from rich.console import Console
+
+    from alphaedge.data.stream import Dataset, Stream
     from alphaedge.inference.client import EdgeClient
+    from alphaedge.replay.pace import Options
     from alphaedge.replay.result import ReplayResult
 
 EXAMPLES = """[bold]Examples[/]
@@ -42,90 +38,99 @@ alphaedge replay http://127.0.0.1:8080 http://127.0.0.1:8081 --speed 1000x --del
 
 alphaedge replay https://berlin.example.com --token-file token.txt --authority certs/ca.pem --json -
 """
-
 DAY, WEEK = 86_400.0, 604_800.0
-# Seconds in a unit of time, where it is not one second. The synthetic store's run is taken for a day.
-UNITS: Final = {"synthetic": DAY, "tafeng": DAY, "tafeng-areas": DAY} | dict.fromkeys(
+# Seconds per unit of a data set's times, where that is not a second. The synthetic data set runs from 0 to 1: a day.
+TIME_UNIT_SECONDS: Final = {"synthetic": DAY, "tafeng": DAY, "tafeng-areas": DAY} | dict.fromkeys(
     ("completejourney", "completejourney-stores"), WEEK
 )
-_DATA, _LOAD = "What is sent", "How it is sent"
-INTERRUPTED: Final = 130
-SOCKETS: Final = 500  # that select() can take for sure
+MAX_SELECT_SOCKETS: Final = 500  # select() takes file descriptors below 1024 only
+_DATA, _LOAD = "Data", "Load"
 
 
 def replay(
     urls: Annotated[
         list[str] | None, typer.Argument(help="Addresses of edges, one for each edge of the data.", metavar="URL")
     ] = None,
-    data: Annotated[
-        str | None, option("Data set: " + ", ".join(CATALOG) + ". Default: synthetic.", panel=_DATA)
-    ] = None,
+    data: Annotated[str | None, option(f"{DATA_HELP} Default: synthetic.", panel=_DATA)] = None,
     mapped: Annotated[
-        list[str] | None, option("Which edge of the data goes where.", "--map", panel=_DATA, metavar="EDGE=URL")
+        list[str] | None,
+        option("Send the events of an edge of the data to this address.", "--map", panel=_DATA, metavar="EDGE=URL"),
     ] = None,
-    rows: Annotated[int | None, option("At most so many events, those after the first quarter.", panel=_DATA)] = None,
-    edges: Annotated[int | None, option("Edges of the synthetic store. Default: 24.", panel=_DATA)] = None,
-    events: Annotated[int | None, option("Events per edge of the synthetic store.", panel=_DATA)] = None,
-    batch_size: Annotated[
-        int | None, option("Events per batch that is scored. Default: what suits the data.", panel=_DATA)
+    rows: Annotated[
+        int | None, option("Send this many events, those after the first quarter. Default: all.", panel=_DATA)
     ] = None,
-    table: dataset.TableFile = None,
-    time: dataset.Time = None,
-    edge: dataset.Edge = None,
-    label: dataset.Label = None,
-    ids: dataset.Ids = None,
-    categories: dataset.Categories = None,
-    numbers: dataset.Numbers = None,
-    task: dataset.Task = None,
+    edges: Annotated[int | None, option("Edges of the synthetic data set. Default: 24.", panel=_DATA)] = None,
+    events: Annotated[
+        int | None, option("Events per edge of the synthetic data set. Default: 20000.", panel=_DATA)
+    ] = None,
+    batch_size: Annotated[int | None, option("Events per scored batch. Default: the data set's.", panel=_DATA)] = None,
+    table: shared.TableFile = None,
+    time: shared.Time = None,
+    edge: shared.Edge = None,
+    label: shared.Label = None,
+    ids: shared.Ids = None,
+    categories: shared.Categories = None,
+    numbers: shared.Numbers = None,
+    task: shared.Task = None,
     time_unit: Annotated[
         str | None,
-        option("What 1 is where times are numbers: 1s, 1d. Default: 1s.", panel=TABLE, metavar="TIME"),
+        option("Unit of times that are numbers, such as 1s or 1d. Default: 1s.", panel=TABLE_PANEL, metavar="TIME"),
     ] = None,
     pace: Annotated[
         str,
-        option("100x: times as fast as it was; max: as fast as answers come. Default: max.", "--speed", panel=_LOAD),
+        option("100x: 100 times real time; max: as fast as answers come. Default: max.", "--speed", panel=_LOAD),
     ] = "max",
     delay: Annotated[
-        str, option("When outcomes are known, in the data's time: 0, 5m, exp:1h. Default: 0.", panel=_LOAD)
+        str, option("Time until feedback, in the data's time: 0, 5m, exp:1h. Default: 0.", panel=_LOAD)
     ] = "0",
-    connections: Annotated[int, option("To each edge. Default: 4.", panel=_LOAD)] = 4,
-    per_request: Annotated[int, option("Events in a request. Default: 10.", panel=_LOAD)] = 10,
+    connections: Annotated[int, option("Connections to each edge. Default: 4.", panel=_LOAD)] = 4,
+    per_request: Annotated[int, option("Events per request. Default: 10.", panel=_LOAD)] = 10,
     limit_seconds: Annotated[
         float | None,
-        option("Ask for nothing more after so long; tell what is owed.", panel=_LOAD, metavar="SECONDS"),
+        option("Stop predictions after this time, send the feedback that is due.", panel=_LOAD, metavar="SECONDS"),
     ] = None,
     patience: Annotated[
         float,
         option("How long a request waits for an edge that is down. Default: 30.", panel=_LOAD, metavar="SECONDS"),
     ] = 30.0,
-    model: Annotated[str | None, option("The model's name, if an edge does not tell.", panel=_LOAD)] = None,
+    model: Annotated[str | None, option("Name of the model, if an edge does not report it.", panel=_LOAD)] = None,
     token_file: Annotated[
-        Path | None, option("A file with the token that edges want.", panel=_LOAD, metavar="FILE")
+        Path | None, option("File with the token that the edges ask for.", panel=_LOAD, metavar="FILE")
     ] = None,
     authority: Annotated[
-        Path | None, option("The certificate to trust, of HTTPS edges.", panel=_LOAD, metavar="FILE")
+        Path | None, option("Certificate of the authority to trust.", panel=_LOAD, metavar="FILE")
     ] = None,
     json: Annotated[
-        Path | None, option("Write the outcome here ('-': print it, nothing else).", metavar="FILE")
+        Path | None, option("Write the result to this file; - prints it and nothing else.", metavar="FILE")
     ] = None,
     out: Annotated[Path | None, option("Folder for summary.json and replay.png.", metavar="DIR")] = None,
     print_config: Annotated[
-        bool, typer.Option("--print-config", help="Print a \\[model] for edge.toml that fits the data, and do no more.")
+        bool, typer.Option("--print-config", help="Print a \\[model] for edge.toml that fits the data, and exit.")
     ] = False,
 ) -> None:
-    """Stream a data set or a table to running edges, tell them later what came of it, and score their answers.
+    """Stream a data set or a table to running edges, report the labels as feedback, and score the answers.
 
-    With a speed, requests leave when it is their time, and latency counts from that moment. Ids and categories of a
+    With a speed, each request leaves at its own time, and latency counts from that moment. Ids and categories of a
     table are sent as the numbers that they get when it is read.
 
     Exits with 0 if everything was delivered, 1 if not, 2 if it could not start and 130 if it was interrupted.
     """
-    silent = str(json) == "-" or print_config
-    console = Console(stderr=silent)
-    wanted = dataset.chosen(
+    import asyncio
+
+    from rich.console import Console
+
+    from alphaedge.cli import dataset
+    from alphaedge.cli.output import check_writable, prints_json
+    from alphaedge.replay.assignment import assign
+    from alphaedge.replay.model_section import model_section
+    from alphaedge.replay.pace import Delay, Options, duration, speed
+    from alphaedge.simulation import config
+
+    console = Console(stderr=prints_json(json) or print_config)
+    overrides = dataset.data_settings(
         data, file=table, time=time, edge=edge, label=label, ids=ids, categories=categories, numbers=numbers, task=task
     ) | {"batch_size": batch_size, "store": {"edges": edges, "events": events}}
-    with needs_serve():
+    with exit_on_error():
         options = Options(
             speed=speed(pace),
             delay=Delay.parse(delay),
@@ -135,54 +140,61 @@ def replay(
             limit_seconds=limit_seconds,
         )
         dataset.check_columns(table, time=time, edge=edge, label=label)
-        settings = config.build(dataset.given(wanted))
-        unit = duration("time_unit", time_unit) if time_unit is not None else UNITS.get(settings.data, 1.0)
-        options = replace(options, batch_size=settings.size, unit=unit)
-        if rows is not None and rows < 1:
-            raise InvalidValue("rows", rows, "a whole number of at least 1")
-        whole = dataset.loaded(settings, console)
+        settings = config.build(dataset.drop_unset(overrides))
+        unit = duration("time_unit", time_unit) if time_unit is not None else None
+        options = replace(options, batch_size=settings.size, unit=unit or TIME_UNIT_SECONDS.get(settings.data, 1.0))
+        if rows is not None:
+            check_number("rows", rows, low=1, whole=True)
+        events_of_all = dataset.load_dataset(settings, console)
         if print_config:
-            fits = model_section(whole, name=model or "model", batch_size=settings.size, rate=settings.base.rate)
-            sys.stdout.write(fits)
+            section = model_section(
+                events_of_all, name=model or "model", batch_size=settings.size, rate=settings.base.rate
+            )
+            sys.stdout.write(section)
             return
-        where = assign(whole.edge_names, urls or [], mapped or [])
-        parts = _parts(whole, list(where), rows)
-        for name, url in where.items():
-            console.print(f"{name} -> {url}, {len(parts[name]):,} events", highlight=False, markup=False)
-        if out is not None:
-            writable(out)
-        if json is not None and str(json) != "-":
-            writable(json.parent)
-            if json.is_dir():
-                raise InvalidValue("json", str(json), "a file, or - to print")
-        token = token_file.read_bytes().decode(errors="replace").strip() if token_file is not None else None
+        addresses = assign(events_of_all.edge_names, urls or [], mapped or [])
+        streams = _select_streams(events_of_all, list(addresses), rows)
+        for name, url in addresses.items():
+            console.print(f"{name} -> {url}, {len(streams[name]):,} events", highlight=False, markup=False)
+        check_writable(out, json)
+        token = read_token(token_file)
         from alphaedge.inference.client import EdgeClient
 
-        clients = {n: EdgeClient(url, model=model, token=token, authority=authority) for n, url in where.items()}
-        with asyncio.Runner(loop_factory=_loop if len(clients) * connections < SOCKETS else None) as runner:
-            found = runner.run(_replayed(whole, parts, clients, options, console))
-        _shown(found, console, json, out)
-    if found.stopped:
-        raise typer.Exit(INTERRUPTED)
-    raise typer.Exit(0 if found.delivered else 1)
+        clients = {n: EdgeClient(url, model=model, token=token, authority=authority) for n, url in addresses.items()}
+        few = len(clients) * connections < MAX_SELECT_SOCKETS
+        with asyncio.Runner(loop_factory=_select_loop if few else None) as runner:
+            result = runner.run(_replay(events_of_all, streams, clients, options, console))
+        _print_result(result, console, json, out)
+    if result.stopped:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    raise typer.Exit(0 if result.delivered else 1)
 
 
-def _loop() -> asyncio.AbstractEventLoop:
-    """A loop that wakes on time: epoll, which is the default, rounds up to whole milliseconds, and latency has that."""
+def _select_loop() -> "asyncio.AbstractEventLoop":
+    """Make an event loop on select(), which wakes on time: epoll rounds up to milliseconds, and latency would too."""
+    import asyncio
+    import selectors
+
     return asyncio.SelectorEventLoop(selectors.SelectSelector())
 
 
-def _parts(data: Dataset, names: list[str], rows: int | None) -> dict[str, Stream]:
-    """The events of some edges."""
+def _select_streams(data: "Dataset", names: list[str], rows: int | None) -> dict[str, "Stream"]:
+    """Take the events of the named edges, ``rows`` of them at most."""
     by_name = dict(zip(data.edge_names, data.streams, strict=True))
-    some = replace(data, streams=tuple(by_name[n] for n in names), names=None, clusters=None).window(rows)
-    return dict(zip(names, some.streams, strict=True))
+    part = replace(data, streams=tuple(by_name[n] for n in names), names=None, clusters=None).window(rows)
+    return dict(zip(names, part.streams, strict=True))
 
 
-async def _replayed(
-    data: Dataset, parts: Mapping[str, Stream], clients: Mapping[str, "EdgeClient"], options: Options, console: Console
+async def _replay(
+    data: "Dataset",
+    streams: Mapping[str, "Stream"],
+    clients: Mapping[str, "EdgeClient"],
+    options: "Options",
+    console: "Console",
 ) -> "ReplayResult":
-    """Check that the edges fit the data, then send it; Ctrl-C ends it with what came so far."""
+    """Check that the edges fit the data, then send it; Ctrl-C stops early and keeps the result up to then."""
+    import asyncio
+
     from alphaedge.replay.fit import check_fit
     from alphaedge.replay.run import replay as run
     from alphaedge.replay.show import Bar
@@ -194,24 +206,25 @@ async def _replayed(
             check_fit(client.url, data.fields, data.task, await client.metadata())
             await client.check_token()
         for number in (signal.SIGINT, signal.SIGTERM):
-            with contextlib.suppress(NotImplementedError):  # where there are no such signals
+            with contextlib.suppress(NotImplementedError):  # on Windows
                 loop.add_signal_handler(number, stop.set)
         with Bar(console, data.metric) as bar:
-            return await run(parts, clients, options, task=data.task, on_progress=bar.show, stop=stop)
+            return await run(streams, clients, options, task=data.task, on_progress=bar.show, stop=stop)
 
 
-def _shown(found: "ReplayResult", console: Console, json: Path | None, out: Path | None) -> None:
+def _print_result(result: "ReplayResult", console: "Console", json: Path | None, out: Path | None) -> None:
+    from rich.markup import escape
+
+    from alphaedge.cli.output import prints_json, write_json
     from alphaedge.replay.figures import save_all
     from alphaedge.replay.show import table
 
-    if str(json) == "-":
-        sys.stdout.write(found.json().decode() + "\n")
-    else:
-        console.print(table(found))
-        if json is not None:
-            json.write_bytes(found.json())
-    for note in found.notes:
+    if json is not None:
+        write_json(result, json)
+    if not prints_json(json):
+        console.print(table(result))
+    for note in result.notes:
         console.print(f"[yellow]note[/] {escape(note)}", highlight=False, soft_wrap=True)
     if out is not None:
-        save_all(found, out)
+        save_all(result, out)
         console.print(f"Results in {out}", highlight=False, markup=False, soft_wrap=True)

@@ -4,16 +4,19 @@ import datetime
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from alphaedge.cli.download import fetched
-from alphaedge.errors import AlphaEdgeError, InvalidValue, check_number
-from alphaedge.experiments.plan import DATA, EXPERIMENTS, Plan
-from alphaedge.simulation.results import writable
+from alphaedge.cli.base import EXIT_INTERRUPTED, exit_on_error
+from alphaedge.cli.choices import EXPERIMENTS, PAPER_DATA_SETS
+from alphaedge.cli.options import option
+from alphaedge.errors import InvalidValue, check_number
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from alphaedge.experiments.plan import Plan
 
 EXAMPLES = """[bold]Examples[/]
 
@@ -23,64 +26,71 @@ alphaedge reproduce all --runs 5 --out results/paper
 
 alphaedge reproduce table3 delay --data movielens,airquality --resume
 """
-
-QUICK_ROWS = 40_000
+QUICK_ROWS: Final = 40_000
 
 
 def reproduce(
     experiments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[EXPERIMENT]...", help="all, or some of " + ", ".join(EXPERIMENTS) + "."),
+        typer.Argument(metavar="[EXPERIMENT]...", help=f"all, or any of {', '.join(EXPERIMENTS)}. Default: all."),
     ] = None,
-    data: Annotated[str, typer.Option(help="Data sets, comma-separated.", metavar="NAME,...")] = ",".join(DATA),
+    data: Annotated[str, typer.Option(help="Data sets, separated by commas.", metavar="NAME,...")] = ",".join(
+        PAPER_DATA_SETS
+    ),
     runs: Annotated[
-        int | None, typer.Option(help="Runs (seeds) of every cell. Default: 5, and 1 with --quick.")
+        int | None, option("Runs of every cell, each with its own seed. Default: 5, or 1 with --quick.")
     ] = None,
     rows: Annotated[
         str | None,
-        typer.Option(help="At most so many rows of a data set, or all. Default: the rule that the page states."),
+        option("Rows per data set at most, or all. Default: the limits that the page states.", metavar="N|all"),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help=f"{QUICK_ROWS:,} rows of each data set: a look, not a result.")
+        bool, typer.Option("--quick", help=f"Use {QUICK_ROWS:,} rows per data set: a preview, not a result.")
     ] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the finished cells of --out.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for the page, pictures and finished cells.", metavar="DIR")] = Path(
+    resume: Annotated[bool, typer.Option("--resume", help="Reuse the finished cells in --out.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the page, figures and finished cells.", metavar="DIR")] = Path(
         "results/paper"
     ),
-    jobs: Annotated[int | None, typer.Option(help="Processes. Default: one per core.")] = None,
+    jobs: Annotated[int | None, option("Worker processes. Default: one per core.")] = None,
 ) -> None:
-    """Regenerate every table and figure of the paper on public data, with its numbers beside."""
+    """Reproduce every table and figure of the paper on public data, with the paper's numbers beside."""
+    from rich.console import Console
+
+    from alphaedge.cli.download import download
+    from alphaedge.cli.output import check_writable
+
     console = Console()
-    try:
+    with exit_on_error():
         count = (1 if quick else 5) if runs is None else runs
-        plan = _plan(experiments or ["all"], data, count, QUICK_ROWS if quick and rows is None else _rows(rows))
+        plan = _plan(experiments or ["all"], data, count, QUICK_ROWS if quick and rows is None else _parse_rows(rows))
         if jobs is not None:
             check_number("jobs", jobs, low=1, whole=True)
-        writable(out)
+        check_writable(out, None)
         if not resume and any((out / "cells").glob("*.json")):
-            raise InvalidValue("out", str(out), "a folder without finished cells, or --resume to go on with them")
-        for name in plan.data:
-            fetched(name, console)
-        page = _watched(plan, out, (os.cpu_count() or 1) if jobs is None else jobs, console)
-    except AlphaEdgeError as error:
-        typer.echo(f"error {error}", err=True)
-        raise typer.Exit(2) from None
-    except KeyboardInterrupt:
-        console.print(f"[yellow]Interrupted[/]: finished cells are in {out}; --resume goes on.")
-        raise typer.Exit(130) from None
+            raise InvalidValue("out", str(out), "a folder without finished cells, or --resume to reuse them")
+        try:
+            for name in plan.data:
+                download(name, console)
+            page = _run_with_progress(plan, out, (os.cpu_count() or 1) if jobs is None else jobs, console)
+        except KeyboardInterrupt:
+            console.print(f"[yellow]Interrupted[/]: finished cells are in {out}; continue with --resume.")
+            raise typer.Exit(EXIT_INTERRUPTED) from None
     console.print(f"Results in {out} (open {page})", highlight=False, markup=False, soft_wrap=True)
 
 
-def _plan(experiments: list[str], data: str, runs: int, rows: int | None) -> Plan:
+def _plan(experiments: list[str], data: str, runs: int, rows: int | None) -> "Plan":
+    from alphaedge.experiments.plan import Plan
+
     check_number("runs", runs, low=1, whole=True)
     names = EXPERIMENTS if "all" in experiments else tuple(dict.fromkeys(experiments))
-    sets = tuple(d.strip() for d in data.split(",") if d.strip())
-    if not sets:
-        raise InvalidValue("data", data, "one of " + ", ".join(DATA))
-    return Plan(experiments=names, data=sets, runs=runs, rows=rows)
+    data_sets = tuple(d.strip() for d in data.split(",") if d.strip())
+    if not data_sets:
+        raise InvalidValue("data", data, "one of " + ", ".join(PAPER_DATA_SETS))
+    return Plan(experiments=names, data=data_sets, runs=runs, rows=rows)
 
 
-def _rows(rows: str | None) -> int | None:
+def _parse_rows(rows: str | None) -> int | None:
+    """None: the limits of each experiment. 0: all rows."""
     if rows is None:
         return None
     if rows == "all":
@@ -90,7 +100,11 @@ def _rows(rows: str | None) -> int | None:
     return int(rows)
 
 
-def _watched(plan: Plan, out: Path, jobs: int, console: Console) -> Path:
+def _run_with_progress(plan: "Plan", out: Path, jobs: int, console: "Console") -> Path:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    from alphaedge.experiments.reproduce import reproduce as run
+
     bar = Progress(
         BarColumn(),
         TextColumn("{task.percentage:.0f}%  {task.fields[cells]}"),
@@ -101,20 +115,17 @@ def _watched(plan: Plan, out: Path, jobs: int, console: Console) -> Path:
         console=console,
     )
     command = "alphaedge " + " ".join(sys.argv[1:])
-    today, said = datetime.date.today().isoformat(), -1
+    today, printed = datetime.date.today().isoformat(), -1
     with bar:
         line = bar.add_task("", total=1.0, cells="")
 
         def report(share: float, finished: int, cells: int, title: str) -> None:
-            nonlocal said
+            nonlocal printed
             bar.update(line, completed=share, cells=f"{finished} of {cells} cells", description=title)
-            if not console.is_terminal and int(share * 20) > said:  # a log has no bar: a line now and then instead
-                said = int(share * 20)
+            if not console.is_terminal and int(share * 20) > printed:  # a log has no bar: print a line per 5%
+                printed = int(share * 20)
                 left = bar.tasks[0].time_remaining
                 rest = "" if left is None else f", about {datetime.timedelta(seconds=round(left))} left"
                 console.print(f"{share:.0%}, {finished} of {cells} cells{rest}", highlight=False)
-
-        # Here, since it draws: no other command should wait for what that needs.
-        from alphaedge.experiments.reproduce import reproduce as run
 
         return run(plan, out, jobs=jobs, report=report, command=command, date=today)

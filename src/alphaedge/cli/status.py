@@ -1,20 +1,19 @@
-"""``alphaedge status``: a fleet at a glance, through any one of its edges."""
+"""``alphaedge status``: the health of a fleet, as one of its edges sees it."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
-import msgspec
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
-from alphaedge.cli.certs import needs_serve
+from alphaedge.cli.base import exit_on_error
+from alphaedge.cli.options import Authority, TokenFile
 from alphaedge.errors import AlphaEdgeError
-from alphaedge.report.numbers import human
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from alphaedge.monitoring.health import EdgeHealth
 
 EXAMPLES = """[bold]Examples[/]
@@ -25,55 +24,57 @@ alphaedge status https://berlin.example.com:8080 --token-file token --authority 
 
 alphaedge status --json | jq '.edges[] | select(.state != "ok")'
 
-[bold]Exit code[/]  0: all is well. 1: some edge is down, alone, stale or has another schema. 2: no answer.
+[bold]Exit code[/]  0: the fleet is healthy. 1: an edge is down, alone, stale or has another schema. 2: no answer.
 """
-COLOURS = {"ok": "green", "waiting": "cyan", "alone": "yellow", "stale": "yellow", "other schema": "yellow"}
-Url = Annotated[str, typer.Argument(help="An edge's public address.", metavar="URL")]
-TokenFile = Annotated[Path | None, typer.Option(help="A file with the token that it wants to see.", metavar="FILE")]
-Authority = Annotated[
-    Path | None, typer.Option(help="Who signed its certificate, if this machine does not trust it.", metavar="FILE")
-]
+COLOURS: Final = {"ok": "green", "waiting": "cyan", "alone": "yellow", "stale": "yellow", "other schema": "yellow"}
+PLAIN_WIDTH: Final = 120  # columns, where there is no terminal to ask
 
 
 def status(
-    edge: Url = "http://localhost:8080",
+    edge: Annotated[str, typer.Argument(help="Public address of any edge.", metavar="URL")] = "http://localhost:8080",
     token_file: TokenFile = None,
     authority: Authority = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Print a table of the fleet, as one of its edges sees it. The exit code says how it is."""
-    with needs_serve():
+    """Print the health of every edge of the fleet. The exit code tells whether all are healthy."""
+    with exit_on_error():
         from alphaedge.monitoring.client import FleetClient
         from alphaedge.monitoring.frames import latest
         from alphaedge.monitoring.health import fleet_health, is_healthy
 
         fleet = FleetClient(edge, read_token(token_file), authority).fleet()
-        found = fleet_health(latest(fleet.frames))
-        good = is_healthy(found)
+    edges = fleet_health(latest(fleet.frames))
+    healthy = is_healthy(edges)
     if json:
-        typer.echo(msgspec.json.encode({"seen_by": fleet.edge, "well": good, "edges": found}))
+        import msgspec
+
+        typer.echo(msgspec.json.encode({"seen_by": fleet.edge, "healthy": healthy, "edges": edges}))
     else:
-        Console(width=None if sys.stdout.isatty() else 120).print(_table(fleet.edge, found))
-    if not good:
+        from rich.console import Console
+
+        Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH).print(_table(fleet.edge, edges))
+    if not healthy:
         raise typer.Exit(1)
 
 
 def read_token(file: Path | None) -> str | None:
-    """The token in a file, if one is named."""
+    """Read the token from a file, if one is given."""
     try:
         return file.read_text(encoding="utf-8").strip() if file else None
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise AlphaEdgeError(f"token-file: {error}") from None
 
 
-def _table(teller: str, found: "list[EdgeHealth]") -> Table:
-    table = Table(title=f"the fleet, seen by {teller}", box=box.SIMPLE_HEAD)
-    for name in ("edge", "region", "state"):
-        table.add_column(name)
-    for name in ("batches", "mixes", "score", "lately", "p99 ms", "pulled", "refused"):
+def _table(seen_by: str, edges: "Sequence[EdgeHealth]") -> "Table":
+    from rich import box
+    from rich.filesize import decimal
+    from rich.table import Table
+
+    table = Table("edge", "region", "state", title=f"fleet seen by {seen_by}", box=box.SIMPLE_HEAD)
+    for name in ("batches", "mixes", "score", "recent", "p99 ms", "pulled", "refused"):
         table.add_column(name, justify="right")
     table.add_column("learns from")
-    for one in found:
+    for one in edges:
         peers = sorted(one.peers.items(), key=lambda p: -p[1])
         table.add_row(
             one.edge,
@@ -84,7 +85,7 @@ def _table(teller: str, found: "list[EdgeHealth]") -> Table:
             _number(one.score, 4),
             _number(one.recent, 4),
             _number(one.p99, 1),
-            human(one.bytes),
+            decimal(one.bytes),
             f"{one.refused:,}",
             ", ".join(f"{peer} {share:.2f}" for peer, share in peers),
         )

@@ -34,7 +34,7 @@ class Dataset:
 
     ``clusters``, where the data's maker knows them, says which edges are alike: the right peers. ``noise``: edges with
     a share of their labels flipped, as the definition of the data set wants it; which ones, each run draws. ``names``
-    of the edges, if they have any; ``unit``: about the size of the labels, for models that regress.
+    of the edges, if they have any; ``label_scale``: about the size of the labels, for models that regress.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Dataset:
     clusters: tuple[int, ...] | None = None
     noise: Mapping[int, float] = dataclasses.field(default_factory=dict)
     names: tuple[str, ...] | None = None
-    unit: float = 1.0
+    label_scale: float = 1.0
 
     def __post_init__(self) -> None:
         check_choice("task", self.task, ["classify", "regress"])
@@ -77,6 +77,11 @@ class Dataset:
         inside[order[start : start + rows]] = True
         parts = zip(self.streams, torch.split(inside, [len(s) for s in self.streams]), strict=True)
         return dataclasses.replace(self, streams=tuple(_masked(s, mask) for s, mask in parts))
+
+    def flip(self, labels: Tensor) -> Tensor:
+        """Mirror labels in the label range, low + high - y: 0 and 1 change places, and so do small and large numbers."""
+        low, high = (0.0, 1.0) if self.task == "classify" else self.label_range()
+        return low + high - labels
 
     def label_range(self) -> tuple[float, float]:
         """Smallest and largest label of the whole data set."""

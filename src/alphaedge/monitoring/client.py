@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, final
 
-import aiohttp
 import msgspec
 
 from alphaedge.errors import InvalidValue, Unreachable
@@ -47,6 +46,8 @@ class FleetClient:
 
     async def stream(self, after: float) -> AsyncIterator[Frame]:
         """Frames later than a moment, as they come, until the edge ends the connection."""
+        import aiohttp  # here, since `alphaedge status` does not need it
+
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=PATIENCE)
         url = f"{self._at('/fleet/stream')}?after={after!r}"
         try:

@@ -1,0 +1,36 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from alphaedge.cli.choices import DATA_SETS
+
+TABLE_PANEL: Final = "Your own table"
+DATA_HELP: Final = f"Data set: {', '.join(DATA_SETS)}."
+
+
+def option(text: str, *names: str, panel: str | None = None, metavar: str | None = None) -> Any:
+    """Declare an option whose help text says in words what happens without it."""
+    return typer.Option(*names, help=text, rich_help_panel=panel, metavar=metavar, show_default=False)
+
+
+def _column(text: str, *names: str) -> Any:
+    return option(text, *names, panel=TABLE_PANEL, metavar="COL")
+
+
+TableFile = Annotated[str | None, option("A CSV or Parquet file.", panel=TABLE_PANEL, metavar="FILE")]
+Time = Annotated[str | None, _column("Column with the time of an event.")]
+Edge = Annotated[str | None, _column("Column that says on which edge it happened.")]
+Label = Annotated[str | None, _column("Column with the label: what is predicted.")]
+Ids = Annotated[list[str] | None, _column("Column of ids, such as users or items. Repeat for several.", "--id")]
+Categories = Annotated[list[str] | None, _column("Column with few values. Repeat for several.", "--category")]
+Numbers = Annotated[list[str] | None, _column("Column of numbers. Repeat for several.", "--number")]
+Task = Annotated[str | None, option("auto, classify or regress. Default: auto.", panel=TABLE_PANEL, metavar="TASK")]
+
+TokenFile = Annotated[Path | None, typer.Option(help="File with the token that the edge asks for.", metavar="FILE")]
+Authority = Annotated[
+    Path | None,
+    typer.Option(help="Certificate of the authority to trust, if this machine does not yet.", metavar="FILE"),
+]

@@ -1,0 +1,120 @@
+"""An announcement counts only if the edge that it describes has signed it and its values are possible."""
+
+import datetime as dt
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from alphaedge.edge.trust.announcements import (
+    MAX_ANNOUNCEMENT_BYTES,
+    SIGNATURE_ALGORITHM,
+    Announcement,
+    SignedAnnouncement,
+    sign_announcement,
+    sign_heartbeat,
+    verify_announcement,
+    verify_heartbeat,
+)
+from alphaedge.edge.trust.certificates import KeyPair, create_authority, issue_certificate
+from alphaedge.errors import AnnouncementError
+
+from ..directories import announcement
+
+NOW = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
+AUTHORITY = create_authority("shops", now=NOW, days=1000)
+FOREIGN = create_authority("shops", now=NOW, days=1000)
+
+
+def issue(edge: str, authority: KeyPair = AUTHORITY) -> KeyPair:
+    return issue_certificate(authority, edge, "DE", ["localhost"], now=NOW, days=90)
+
+
+BERLIN = issue("berlin")
+
+
+def verify(signed: SignedAnnouncement) -> Announcement:
+    return verify_announcement(signed, AUTHORITY.certificate, NOW)
+
+
+def sign(edge: str = "berlin", version: int = 1, **fields: object) -> SignedAnnouncement:
+    """Sign an announcement of any edge as berlin."""
+    return sign_announcement(announcement(edge, version, **fields), BERLIN)
+
+
+def test_an_announcement_that_its_edge_has_signed_is_accepted() -> None:
+    original = announcement("berlin", 1, shares={"bonn": 0.25})
+    assert verify(sign_announcement(original, BERLIN)) == original
+
+
+FAULTS: dict[str, tuple[Callable[[], SignedAnnouncement], str]] = {
+    "another edge": (lambda: sign("bonn"), "berlin in DE claims to be bonn in DE"),
+    "another region": (lambda: sign(region="US"), "berlin in DE claims to be berlin in US"),
+    "another authority": (lambda: sign_announcement(announcement("berlin", 1), issue("berlin", FOREIGN)), "not issued"),
+    "a share above 1": (lambda: sign(shares={"x": 1.5}), "shares; allowed: each from 0 to 1"),
+    "shares that sum to more than 1": (lambda: sign(shares={"x": 0.7, "y": 0.7}), "a sum of at most 1"),
+    "a negative version": (lambda: sign(version=-1), "negative version"),
+    "a negative publication": (lambda: sign(publication=-1), "negative version or publication"),
+    "too many bytes": (lambda: sign(schema="x" * MAX_ANNOUNCEMENT_BYTES), "allowed: at most 100000"),
+}
+
+
+@pytest.mark.parametrize("fault", list(FAULTS))
+def test_a_false_announcement_is_refused_with_its_reason(fault: str) -> None:
+    make, reason = FAULTS[fault]
+    with pytest.raises(AnnouncementError, match=reason):
+        verify(make())
+
+
+def test_an_announcement_that_was_changed_is_refused() -> None:
+    signed = sign()
+    newer = msgspec.structs.replace(signed, payload=msgspec.msgpack.encode(announcement("berlin", 2)))
+    with pytest.raises(AnnouncementError, match="an announcement of berlin has a wrong signature"):
+        verify(newer)
+    with pytest.raises(AnnouncementError, match="certificate"):
+        verify(msgspec.structs.replace(signed, certificate=b"nonsense"))
+
+
+@pytest.mark.parametrize(
+    "address", ["a..b:80", "x" * 64 + ":80", "host", "host:port", "", "ho st:80", "u@h:80", "h:80/x"]
+)
+def test_an_invalid_address_is_refused(address: str) -> None:
+    with pytest.raises(AnnouncementError, match="allowed: host:port"):
+        verify(sign(address=address))
+
+
+@pytest.mark.parametrize(
+    "address", ["berlin:1", "10.0.0.7:8443", "[::1]:8443", "a-b.example.com:8443", "under_score:1"]
+)
+def test_an_address_is_a_name_or_a_number_with_a_port(address: str) -> None:
+    assert verify(sign(address=address)).address == address
+
+
+@pytest.mark.parametrize("payload", [b"", b"\xa4edge\xa2\xff\xff", b"\x81\xa4edge\xa2\xff\xff", b"\xc1", bytes(300)])
+def test_a_payload_that_can_not_be_decoded_is_refused(payload: bytes) -> None:
+    signature = BERLIN.key.sign(payload, SIGNATURE_ALGORITHM)
+    with pytest.raises(AnnouncementError, match="can't be decoded"):
+        verify(SignedAnnouncement(payload, signature, sign().certificate))
+
+
+def test_a_damaged_certificate_is_refused_whichever_byte_is_wrong() -> None:
+    """Another curve, another algorithm, no certificate at all."""
+    signed = sign()
+    for place in range(0, len(signed.certificate), 7):
+        damaged = bytearray(signed.certificate)
+        damaged[place] ^= 0xFF
+        with pytest.raises(AnnouncementError):
+            verify(msgspec.structs.replace(signed, certificate=bytes(damaged)))
+
+
+def test_a_heartbeat_counts_only_with_the_signature_of_its_edge() -> None:
+    signed = sign()
+    assert verify_heartbeat(signed, 1000, sign_heartbeat("berlin", 1000, BERLIN))
+    for signature in (
+        b"",
+        b"x" * 70,
+        sign_heartbeat("berlin", 1001, BERLIN),
+        sign_heartbeat("bonn", 1000, BERLIN),
+        sign_heartbeat("berlin", 1000, issue("bonn")),
+    ):
+        assert not verify_heartbeat(signed, 1000, signature)

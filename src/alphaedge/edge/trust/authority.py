@@ -76,7 +76,7 @@ class CertificateFolder:
         pair = KeyPair.load(path.read_bytes(), self._key(AUTHORITY).read_bytes())
         end = pair.certificate.not_valid_after_utc
         if now > end:
-            raise CertificateError(f"the authority's certificate ended at {end:%Y-%m-%d}")
+            raise CertificateError(f"the authority's certificate expired at {end:%Y-%m-%d}")
         return pair
 
     def _certificate(self, name: str) -> Path:

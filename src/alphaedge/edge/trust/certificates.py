@@ -109,7 +109,7 @@ def issue_certificate(
     left = authority.certificate.not_valid_after_utc - now
     if left <= dt.timedelta(days=days):
         raise CertificateError(
-            f"the authority's certificate ends in {max(0, left.days)} days, before a certificate of {days} days would"
+            f"the authority's certificate expires in {max(0, left.days)} days; allowed: fewer than that, not {days}"
         )
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name(
@@ -154,7 +154,7 @@ def check_certificate(certificate: x509.Certificate, authority: x509.Certificate
                 f"the {owner} certificate is not valid before {one.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
             )
         if now > one.not_valid_after_utc:
-            raise CertificateError(f"the {owner} certificate ended at {one.not_valid_after_utc:%Y-%m-%d %H:%M} UTC")
+            raise CertificateError(f"the {owner} certificate expired at {one.not_valid_after_utc:%Y-%m-%d %H:%M} UTC")
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature) as error:

@@ -35,7 +35,7 @@ def launched() -> Iterator["Browser"]:
             browser.close()
 
 
-def until(page: "Page", condition: str, seconds: float = 30) -> None:
+def until(page: "Page", condition: str, seconds: float = 60) -> None:
     """Wait until something is true in the page. Playwright's own way to wait needs eval, which the page forbids."""
     end = time.monotonic() + seconds
     while not page.evaluate(f"Boolean({condition})"):

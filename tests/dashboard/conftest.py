@@ -43,6 +43,7 @@ def visit(browser: "Browser", complaints: list[str]) -> "Iterator[Callable[..., 
 
     def opened(server: Served, *, drawn: bool = True, **settings: Any) -> "Page":
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})
+        context.set_default_timeout(60_000)
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(f"error: {error}"))

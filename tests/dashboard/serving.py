@@ -16,6 +16,8 @@ from alphaedge.monitoring.frames import Fleet, Frame
 from alphaedge.monitoring.history import BUDGET, History
 from tests.monitoring.synthetic import State
 
+WAIT_SECONDS = 60.0  # for a start or an end that takes milliseconds on an idle machine
+
 
 @final
 class Served:
@@ -57,12 +59,12 @@ class Served:
         self._server = _Ending(settings, started, self._end_streams)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
-        assert started.wait(20), "the server does not start"
+        assert started.wait(WAIT_SECONDS), "the server does not start"
 
     def stop(self) -> None:
         """As SIGTERM does; returns when it has ended, which it does only once all streams have."""
         self._server.should_exit = True
-        self._thread.join(20)
+        self._thread.join(WAIT_SECONDS)
         assert not self._thread.is_alive(), "the server does not stop"
 
     def _run(self) -> None:

@@ -21,7 +21,7 @@ from alphaedge.monitoring.frames import Fleet, Frame
 from tests.monitoring.synthetic import START, states
 
 from ..edge.processes import wait_for
-from .serving import Served
+from .serving import WAIT_SECONDS, Served
 
 TOKEN = "s3cret"
 SHOWN = {"authorization": f"Bearer {TOKEN}"}
@@ -37,7 +37,7 @@ def served() -> Iterator[Served]:
 
 
 def get(url: str, **headers: str) -> tuple[bytes, Message]:
-    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10) as answer:
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=WAIT_SECONDS) as answer:
         return answer.read(), answer.headers
 
 
@@ -53,7 +53,7 @@ class Streaming:
     """One client of the stream."""
 
     def __init__(self, server: Served, path: str = "/fleet/stream?after=0", **headers: str) -> None:
-        self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+        self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=WAIT_SECONDS)
         self.connection.request("GET", path, headers={**SHOWN, **headers})
         self.answer = self.connection.getresponse()
 
@@ -183,7 +183,7 @@ def test_a_time_that_is_none_is_refused(served: Served, after: str) -> None:
 
 def test_only_the_head_of_the_stream_does_not_keep_it_open(served: Served) -> None:
     request = urllib.request.Request(f"{served.url}/fleet/stream", headers=SHOWN, method="HEAD")
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
 
 

@@ -6,6 +6,7 @@ import pytest
 from alphaedge.data.synthetic import Store, synthetic
 from alphaedge.demo.fleet import cities
 from alphaedge.demo.numbers import dark, learned_alone, reactions
+from alphaedge.demo.run import lagging
 from alphaedge.demo.story import Scene, story, taught
 from alphaedge.demo.world import BATCH, store, world
 from alphaedge.errors import InvalidValue
@@ -90,3 +91,9 @@ def test_an_edge_is_dark_from_its_kill_to_its_start() -> None:
     assert dark(scenes, "a") == 8.0
     assert dark(scenes, "b") == 0.0, "it never came back: there is no such time"
     assert dark(scenes, "c") == 0.0
+
+
+def test_an_edge_lags_until_it_reports_all_batches_that_its_labels_make() -> None:
+    state = {name: EdgeView(region="DE", alive=True, vitals=Vitals(batches=2)) for name in ("a", "b")}
+    assert lagging(state, {"a": 59, "b": 60, "unseen": 20}, batch_size=20) == ["b", "unseen"]
+    assert lagging(state, {"a": 40, "unseen": 19}, batch_size=20) == []

@@ -14,16 +14,17 @@ from alphaedge.demo.watch import Watcher
 from alphaedge.errors import FleetError
 from alphaedge.inference.client import EdgeClient
 from alphaedge.monitoring.frames import Frame
+from alphaedge.monitoring.vitals import EdgeView
 from alphaedge.replay.pace import Options
 from alphaedge.replay.plan import speed_for
 from alphaedge.replay.result import ReplayResult
 from alphaedge.replay.run import Progress, Replay
 
 MODEL: Final = "shop"  # its name in the edges' URLs
-PATIENCE: Final = 180.0  # seconds in which all edges must have started
+PATIENCE: Final = 300.0  # seconds in which all edges must have started
 NAMED: Final = 5  # edges in a message
 LOOK: Final = 0.1
-LAST_LOOK: Final = 3.0  # seconds at the end, in which the fleet says how it ended
+LEARNING_TIMEOUT_SECONDS: Final = 60.0  # at the end, for the edges to learn and report what they were sent
 
 
 @final
@@ -115,8 +116,7 @@ class Demonstration:
             for task in beside:
                 if task.done():
                     task.result()
-            if not stop.is_set():
-                await self._last_look(shot)
+            await self._learned(replay.outcome(), stop)
         finally:
             for task in beside:
                 task.cancel()
@@ -136,17 +136,28 @@ class Demonstration:
             self._shot.played.append((time.time(), scene))
         await asyncio.Event().wait()  # it is for whoever runs this to end it
 
-    async def _last_look(self, shot: Shot) -> None:
-        end = time.monotonic() + LAST_LOOK
-        shot.phase = "the last outcomes are learned"
-        while time.monotonic() < end:
-            self._show(shot)
+    async def _learned(self, result: ReplayResult, stop: asyncio.Event) -> None:
+        """Wait until every edge reports all batches that its labels make; learners may lag behind on a busy machine."""
+        labels = {one.edge: one.feedback.accepted + one.feedback.known for one in result.edges}
+        end = time.monotonic() + LEARNING_TIMEOUT_SECONDS
+        while not stop.is_set() and time.monotonic() < end:
+            behind = lagging(self._shot.watcher.state, labels, self._options.batch_size)
+            if not behind:
+                return
+            self._shot.phase = f"learning the last labels: {_listed(behind)}"
+            self._show(self._shot)
             await asyncio.sleep(LOOK)
+
+
+def lagging(state: Mapping[str, EdgeView], labels: Mapping[str, int], batch_size: int) -> list[str]:
+    """Edges that report fewer batches than their labels make. labels: how many each edge has accepted."""
+    batches = {name: state[name].vitals.batches if name in state else 0 for name in labels}
+    return [name for name, count in labels.items() if batches[name] < count // batch_size]
 
 
 def pace(streams: Mapping[str, Stream], *, seconds: float, batch_size: int, per_request: int) -> Options:
     """A speed at which all events take so long."""
-    options = Options(per_request=per_request, batch_size=batch_size, connections=4, patience=60.0)
+    options = Options(per_request=per_request, batch_size=batch_size, connections=4, patience=PATIENCE)
     return replace(options, speed=speed_for(streams.values(), options, seconds))
 
 

@@ -174,7 +174,7 @@ def test_what_edges_ask_each_other_is_there_and_no_other() -> None:
         ("reference/wire.md", "Each second", gossip.ROUND_SECONDS == 1),
         (
             "reference/wire.md",
-            "two edges that are there and one that is down",
+            "two edges that are alive and one that is down",
             (membership.LIVE_CONTACTS, membership.DOWN_CONTACTS) == (2, 1),
         ),
         ("reference/wire.md", "more than a minute ahead", membership.MAX_CLOCK_LEAD_MS == 60_000),

@@ -17,16 +17,6 @@ FIELDS: Final[Mapping[str, str]] = {
     "_About.schema": "schema of the edge that answers",
     "_About.number": "number of the publication",
     "_About.records": "how many examples the model has learned from",
-    "Announcement.edge": "name of the edge, which must be the one in its certificate",
-    "Announcement.region": "region of the edge, which must be the one in its certificate",
-    "Announcement.publication": "number of the newest publication",
-    "SignedAnnouncement.about": "the encoded announcement",
-    "SignedAnnouncement.signature": "the edge's signature of those bytes: ECDSA with SHA-256",
-    "SignedAnnouncement.certificate": "the edge's certificate, in DER",
-    "Digest.heard": "by edge: the version of its announcement, its last heartbeat in milliseconds, and the signature "
-    "of that heartbeat",
-    "Delta.announcements": "the announcements that the other side lacks",
-    "Delta.digest": "what this side has",
 }
 
 

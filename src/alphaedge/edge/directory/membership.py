@@ -40,7 +40,8 @@ def count_refusal(refusals: dict[str, int], reason: str) -> None:
 class Digest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What an edge has.
 
-    versions: by edge, the version of its announcement, its latest heartbeat and the signature of that heartbeat.
+    versions: by edge, the version of its announcement, its latest heartbeat in milliseconds and the signature of that
+    heartbeat.
     """
 
     versions: dict[str, tuple[int, int, bytes]]
@@ -48,7 +49,10 @@ class Digest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 @final
 class Delta(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """An answer to a digest: the announcements that the sender of the digest lacks, and a digest in return."""
+    """An answer to a digest.
+
+    announcements: those that the sender of the digest lacks. digest: what this edge has.
+    """
 
     announcements: list[SignedAnnouncement]
     digest: Digest

@@ -24,9 +24,10 @@ ADDRESS_PATTERN: Final = re.compile(r"(\[[0-9a-fA-F:.]{2,45}\]|([A-Za-z0-9_-]{1,
 class Announcement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What an edge says about itself.
 
-    address: host:port at which peers reach it. schema: edges mix only with edges of the same schema. version: grows
-    with every announcement, across restarts too. publication: the number of its last publication. shares: its
-    neighbours with their shares in its last mix. vitals: numbers for people to look at. gone: it has left for good.
+    edge, region: as in its certificate. address: host:port at which peers reach it. schema: edges mix only with edges
+    of the same schema. version: grows with every announcement, across restarts too. publication: number of its last
+    publication. shares: its neighbours with their shares in its last mix. vitals: numbers for people to look at. gone:
+    it has left for good.
     """
 
     edge: str
@@ -44,7 +45,8 @@ class Announcement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class SignedAnnouncement(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """An announcement as it travels.
 
-    payload: the announcement in MessagePack. signature: of the payload. certificate: of the signing edge, in DER.
+    payload: the announcement in MessagePack. signature: the edge's signature of the payload, ECDSA with SHA-256.
+    certificate: the edge's certificate in DER.
     """
 
     payload: bytes

@@ -5,8 +5,8 @@
 A rule (``core/rules``) says where the weights a come from: ``learned.py`` is the paper's. This file has what rules are
 given (``Mixing``), what they return (``Weights``) and what the framework keeps for them (``PeerMemory``).
 
-Everything is written relative to the own model, X_j = M_j - M_i: the mixture is M_i + sum_j w_j X_j with w = a / sum(a),
-and a row that peer j has never trained has X_j = 0, that is, keeps the own value.
+Everything is written relative to the own model, X_j = M_j - M_i. The mixture is M_i + sum_j w_j X_j, w = a / sum(a); a
+row that peer j has never trained has X_j = 0, that is, keeps the own value.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -77,7 +77,7 @@ class Links(Generic[P]):
 
 
 def stack(links: Sequence[Links[Any]], width: int, memory: PeerMemory, dtype: torch.dtype) -> Weights:
-    """The raw weights and numbers of some edges as tensors [g, 1 + width], own first, neighbours in order, then zeros."""
+    """Raw weights and numbers of some edges as tensors [g, 1 + width]: own first, neighbours in order, then zeros."""
     starts = list(memory.numbers.items())
     columns = 1 + len(starts)
     rows = []

@@ -46,7 +46,7 @@ def _deepfm(data: Dataset) -> Model:
 
 
 def _mlp(data: Dataset) -> Model:
-    return mlp(data.fields, loss="mse", unit=data.unit, normalise=True)
+    return mlp(data.fields, loss="mse", label_scale=data.label_scale, normalise=True)
 
 
 def _change(data: Dataset) -> Model:
@@ -57,7 +57,7 @@ def _either(data: Dataset) -> Model:
     if data.task == "classify":
         return _deepfm(data)
     if any(f.kind == "id" for f in data.fields):
-        return deepfm(data.fields, hidden=(32,), spread=0.003, unit=data.unit, normalise=True, loss="mse")
+        return deepfm(data.fields, hidden=(32,), spread=0.003, label_scale=data.label_scale, normalise=True, loss="mse")
     return _mlp(data)
 
 

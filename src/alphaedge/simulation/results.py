@@ -216,7 +216,7 @@ class Results:
 
     def pictures(self) -> list[tuple[str, str, "Figure"]]:
         """(file name, title, figure) of everything worth looking at; the report knows how to read each."""
-        from alphaedge.report import figures
+        from alphaedge.report import figures, styles
 
         summary = self.summary()
         made = [
@@ -227,7 +227,7 @@ class Results:
         mixing = [m for m in self.methods if m in set(weights["method"].unique())]
         if mixing:
             lead = "alphaedge" if "alphaedge" in mixing else mixing[0]
-            name, hostile = figures.look(lead).name, next(iter(summary["adversaries"].values()), list[int]())
+            name, hostile = styles.style_of(lead).name, next(iter(summary["adversaries"].values()), list[int]())
             matrix = figures.weight_matrix(weights, lead, clusters=self.clusters)
             graph = figures.who_fetches_from_whom(fetches, lead, clusters=self.clusters, adversaries=hostile)
             made += [
@@ -238,7 +238,7 @@ class Results:
 
     def save(self, folder: Path | str) -> Path:
         """Write the results folder: summary.json, scores.parquet and others, config.toml, figures, report.html."""
-        from alphaedge.report import figures, html
+        from alphaedge.report import charts, simulation_report
 
         folder = writable(folder)
         summary = self.summary()
@@ -251,8 +251,8 @@ class Results:
         if self._outcomes:
             pictures = self.pictures()
             for name, _, figure in pictures:
-                figures.save(figure, folder / f"{name}.png")
-            html.write(
+                charts.save(figure, folder / f"{name}.png")
+            simulation_report.write(
                 folder / "report.html",
                 summary=summary,
                 figures=[(title, "", figure) for _, title, figure in pictures],

@@ -12,12 +12,11 @@ import torch
 from alphaedge.core import gradients as core_gradients
 from alphaedge.core.methods import Method
 from alphaedge.core.model import Model
-from alphaedge.core.online import predict
+from alphaedge.core.model_check import check_renumbering
 from alphaedge.core.state import ModelState
 from alphaedge.data.stream import Dataset
 from alphaedge.data.synthetic import synthetic
 from alphaedge.data.table import load as load_table
-from alphaedge.errors import ModelError
 from alphaedge.metrics import SCORES
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp
@@ -76,23 +75,8 @@ def make_model(data: Dataset, factory: ModelFactory | None, seed: int) -> Model:
 def check(task: Task, data: Dataset) -> None:
     """Refuse, before any work starts, what the first batch would trip over."""
     model = make_model(data, task.factory(data), 0)
-    inputs = Inputs.cut(data, model, task.settings.size)
-    labels = Labels.draw(data, inputs, task.settings.size, task.settings.conditions, 0, model.dtype)
-    state = ModelState.start([model], [0])
-    batch = Batches([inputs], [labels]).get(torch.tensor([0]), torch.tensor([0]))
-    found = predict(state, batch, core_gradients.OneAtATime(model))
-    if not model.tables:
-        return
-    raw = [data.streams[0].inputs[f][: task.settings.size] for f in model.fields]
-    with torch.no_grad():
-        model.module.eval()
-        plain = model.module(*(x.to(model.dtype) if x.is_floating_point() else x for x in raw)).reshape(-1)
-    if not torch.allclose(found[0], plain, rtol=1e-3, atol=1e-5):
-        names = ", ".join(t.name for t in model.tables)
-        raise ModelError(
-            f"{type(model.module).__name__}: its outputs change when the rows of id table {names} are renumbered; "
-            "forward may use an id field only to look up rows of the parameters declared for it"
-        )
+    Inputs.cut(data, model, task.settings.size)
+    check_renumbering(model, [data.streams[0].inputs[f][: task.settings.size] for f in model.fields])
 
 
 @final

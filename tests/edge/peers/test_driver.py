@@ -1,22 +1,146 @@
-"""When a new edge starts to learn."""
+"""The driver in its process: what runs in which thread, and how it ends."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+import asyncio
+import datetime as dt
+import threading
+from collections.abc import Mapping
+from pathlib import Path
 
-from alphaedge.edge.peers.driver import ALONE, PATIENCE, waits
+import numpy as np
+import pytest
+
+from alphaedge.edge.config import load
+from alphaedge.edge.inputs.features import Features
+from alphaedge.edge.learning.loop import LearningLoop
+from alphaedge.edge.peers.driver import PeerDriver
+from alphaedge.edge.store.journal import Journal
+from alphaedge.edge.transport.client import PeerClient
+from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
+from alphaedge.edge.trust.credentials import InsecureCredentials
+from alphaedge.edge.trust.policy_file import PolicyFile
+
+from ..processes import BATCH, EVERY, Edge, events
 
 
-def test_an_edge_without_outcomes_has_time_to_hear_of_others() -> None:
-    assert waits(ALONE, 0.0, behind=False)
-    assert not waits(PATIENCE, 0.0, behind=False)
+class Directory:
+    """A directory that knows one other edge, at an address where nobody answers."""
+
+    def __init__(self, schema: str) -> None:
+        self.peer = Announcement(
+            edge="boston", region="US", address="127.0.0.1:1", schema=schema, version=1, publication=3
+        )
+        self.announced = 0
+
+    async def start(self) -> None: ...
+
+    async def announce(self, signed: SignedAnnouncement) -> None:
+        self.announced += 1
+
+    def alive(self) -> Mapping[str, Announcement]:
+        return {"boston": self.peer}
+
+    def refusals(self) -> Mapping[str, int]:
+        return {}
+
+    async def close(self) -> None: ...
 
 
-def test_an_edge_with_outcomes_learns_from_them_soon() -> None:
-    assert waits(0.0, 0.0, behind=True)
-    assert not waits(ALONE, 0.0, behind=True)
+def learning(folder: Path, batches: int) -> LearningLoop:
+    """A learner with feedback for so many batches in its journal."""
+    edge = Edge(folder)
+    config = load(edge.path)
+    features = Features(config.model.fields, b"secret")
+    journal = Journal(folder / "data" / "journal.db", layout=features.layout)
+    some = events(batches * BATCH)
+    inputs = {
+        "user": np.array([e[0].encode() for e in some], dtype=object),
+        "item": np.array([e[1] for e in some]),
+        "x": np.array([e[2] for e in some], dtype=np.float32),
+    }
+    now = dt.datetime.now(dt.UTC).timestamp()
+    ids = journal.predict(features.pack(features.take(inputs)), [0.5] * len(some), now)
+    journal.tell([(i, e[3]) for i, e in zip(ids, some, strict=True)], now)
+    journal.close()
+    return LearningLoop(config, folder)
 
 
-@given(st.floats(0, 100), st.floats(0, 100), st.booleans())
-def test_whoever_has_heard_of_others_that_know_nothing_starts_soon(before: float, known: float, behind: bool) -> None:
-    if known >= ALONE:
-        assert not waits(before + known, known, behind=behind)
+def driver(loop: LearningLoop) -> PeerDriver:
+    credentials = InsecureCredentials("berlin", "DE")
+    return PeerDriver(
+        loop.config,
+        loop,
+        address="127.0.0.1:2",
+        directory=Directory(loop.schema),
+        client=PeerClient(credentials, asyncio.get_running_loop().time),
+        policy=PolicyFile(None),
+        credentials=credentials,
+    )
+
+
+async def until(condition: object) -> None:
+    assert callable(condition)
+    while not condition():  # the test's own time limit ends it
+        await asyncio.sleep(0.01)
+
+
+def test_everything_that_moves_the_learner_runs_in_its_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = learning(tmp_path, EVERY)
+    threads: dict[str, set[str]] = {}
+    for name in ("join", "start_round", "mix", "finish_round", "learn"):
+        method = getattr(loop.learner, name)
+
+        def noted(*args: object, name: str = name, method: object = method) -> object:
+            threads.setdefault(name, set()).add(threading.current_thread().name)
+            assert callable(method)
+            return method(*args)
+
+        monkeypatch.setattr(loop.learner, name, noted)
+
+    async def one_round() -> None:
+        stop = asyncio.Event()
+        running = asyncio.create_task(driver(loop).run(stop))
+        await until(lambda: loop.learner.aggregations == 1)
+        stop.set()
+        await running
+
+    asyncio.run(one_round())
+    assert threads.keys() >= {"join", "start_round", "mix", "finish_round"}
+    assert all(name.startswith("learner") for names in threads.values() for name in names), threads
+    assert loop.learner.links.neighbours == ["boston"], "a silent peer stays a neighbour"
+
+
+def test_a_part_that_fails_ends_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = learning(tmp_path, 1)
+
+    async def fail() -> None:
+        raise RuntimeError("the policy folder is gone")
+
+    async def run() -> None:
+        running = driver(loop)
+        monkeypatch.setattr(running, "_refresh", fail)
+        await running.run(asyncio.Event())
+
+    with pytest.raises(ExceptionGroup, match="unhandled"):
+        asyncio.run(run())
+
+
+def test_a_stop_during_a_round_does_not_wait_for_peers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = learning(tmp_path, EVERY)
+
+    async def run() -> None:
+        stop, asked = asyncio.Event(), asyncio.Event()
+        running = driver(loop)
+
+        async def never(*args: object, **kwargs: object) -> bytes:
+            asked.set()
+            await asyncio.Event().wait()
+            return b""
+
+        monkeypatch.setattr(running._client, "request", never)
+        ending = asyncio.create_task(running.run(stop))
+        await asked.wait()
+        stop.set()
+        await ending
+
+    asyncio.run(run())
+    assert loop.learner.aggregations == 0, "the round is begun again after a restart"

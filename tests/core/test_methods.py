@@ -6,15 +6,35 @@ from collections.abc import Callable
 import pytest
 
 from alphaedge.core import methods
-from alphaedge.core.aggregation import Alone, ByRecords, Learned, Uniform
-from alphaedge.core.methods import METHODS, AlphaEdge, FedWeight, Method, NoAgg, NoPS, RandPS, UniWeight, method
-from alphaedge.core.selection import Everybody, Fixed, Greedy, Nobody, Random
-from alphaedge.errors import InvalidValue
+from alphaedge.core.methods import (
+    METHODS,
+    Method,
+    alphaedge,
+    alphaedge_paper,
+    fedweight,
+    method,
+    noagg,
+    nops,
+    nops_paper,
+    randps,
+    randps_paper,
+    uniweight,
+)
+from alphaedge.core.rules.alone import Alone
+from alphaedge.core.rules.by_records import ByRecords
+from alphaedge.core.rules.everybody import Everybody
+from alphaedge.core.rules.fixed import Fixed
+from alphaedge.core.rules.greedy import Greedy
+from alphaedge.core.rules.learned import Learned
+from alphaedge.core.rules.nobody import Nobody
+from alphaedge.core.rules.random import Random
+from alphaedge.core.rules.uniform import Uniform
+from alphaedge.errors import InvalidValue, RuleError
 
 WEIGHTS = {"learned": Learned, "by records learned": ByRecords, "equal": Uniform, "alone": Alone}
 PEERS = {
     "greedy, two hops": Greedy,
-    "K random ones, anew each time": Random,
+    "K random ones, drawn each time": Random,
     "everybody": Everybody,
     "K random ones, fixed": Fixed,
     "nobody": Nobody,
@@ -36,17 +56,19 @@ def _table() -> dict[str, tuple[type, type]]:
 
 def test_the_table_in_the_docstring_is_true() -> None:
     table = _table()
-    assert set(table) == {"AlphaEdge", "RandPS", "NoPS", "FedWeight", "UniWeight", "NoAgg"}
+    assert set(table) == {"alphaedge", "randps", "nops", "fedweight", "uniweight", "noagg"}
     for name, (weights, peers) in table.items():
         made = getattr(methods, name)()
         assert type(made.aggregation) is weights, name
         assert type(made.selection) is peers, name
-        assert METHODS[name.lower()] is getattr(methods, name)
+        assert METHODS[name] is getattr(methods, name)
 
 
-@pytest.mark.parametrize("make", [lambda kind: kind(), lambda kind: kind.paper()], ids=["defaults", "paper"])
-def test_alphaedge_randps_and_nops_differ_in_their_selection_alone(make: Callable[[type], Method]) -> None:
-    made = [make(kind) for kind in (AlphaEdge, RandPS, NoPS)]
+@pytest.mark.parametrize(
+    "three", [(alphaedge, randps, nops), (alphaedge_paper, randps_paper, nops_paper)], ids=["defaults", "paper"]
+)
+def test_alphaedge_randps_and_nops_differ_in_their_selection_alone(three: tuple[Callable[[], Method], ...]) -> None:
+    made = [make() for make in three]
     for field in dataclasses.fields(Method):
         values = [getattr(m, field.name) for m in made]
         if field.name == "selection":
@@ -56,33 +78,32 @@ def test_alphaedge_randps_and_nops_differ_in_their_selection_alone(make: Callabl
 
 
 def test_k_is_the_same_for_all_methods() -> None:
-    peers = [m().selection.peers for m in (AlphaEdge, RandPS, FedWeight, UniWeight)]
+    peers = [m().selection.peers for m in (alphaedge, randps, fedweight, uniweight)]
     assert peers == [5] * 4
     assert {method(name).aggregate_every for name in METHODS} == {20}
 
 
-@pytest.mark.parametrize("kind", [AlphaEdge, RandPS, NoPS])
-def test_the_papers_reading_is_literal(kind: type[AlphaEdge] | type[RandPS] | type[NoPS]) -> None:
-    paper = kind.paper()
+@pytest.mark.parametrize("make", [alphaedge_paper, randps_paper, nops_paper])
+def test_the_papers_reading_is_literal(make: Callable[[], Method]) -> None:
+    paper = make()
     assert paper.aggregation == Learned(
-        steps=10, rate=0.001, start=1.0, newcomer=0.0, remember=False, batches=1, pull=0.0
+        steps=10, rate=0.001, start=1.0, newcomer=0.0, remember=False, weight_batches=1, prior=0.0
     )
     assert paper.aggregate_every == 20
     assert paper.train_on_aggregation is False
     assert paper.adopt_rows is False
     assert paper.statistics == "local"
     assert paper.home is None
-    assert type(paper) is kind
 
 
 def test_the_papers_alphaedge_replaces_one_of_five_in_any_case_at_every_aggregation() -> None:
-    assert AlphaEdge.paper().selection == Greedy(peers=5, replace=1, every=1, keep_better=False, useless=0.0)
+    assert alphaedge_paper().selection == Greedy(peers=5, replace=1, every=1, keep_better=False, useless=0.0)
 
 
-@pytest.mark.parametrize("kind", [FedWeight, UniWeight, NoAgg])
-def test_the_other_rivals_train_on_every_batch_and_have_no_home_model(kind: type[Method]) -> None:
-    assert kind().train_on_aggregation is True
-    assert kind().home is None
+@pytest.mark.parametrize("make", [fedweight, uniweight, noagg])
+def test_the_other_rivals_train_on_every_batch_and_have_no_home_model(make: Callable[..., Method]) -> None:
+    assert make().train_on_aggregation is True
+    assert make().home is None
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -94,9 +115,13 @@ def test_every_name_makes_a_method(name: str) -> None:
 
 
 def test_names_that_end_in_paper_are_the_papers_readings() -> None:
-    for name, kind in (("alphaedge", AlphaEdge), ("randps", RandPS), ("nops", NoPS)):
-        assert method(f"{name}-paper") == kind.paper()
-        assert method(name) == kind()
+    for name, make, paper in (
+        ("alphaedge", alphaedge, alphaedge_paper),
+        ("randps", randps, randps_paper),
+        ("nops", nops, nops_paper),
+    ):
+        assert method(f"{name}-paper") == paper()
+        assert method(name) == make()
 
 
 @pytest.mark.parametrize("name", ["", "AlphaEdge", "fedavg", None, 3])
@@ -108,7 +133,7 @@ def test_an_unknown_method_is_refused_and_the_known_ones_named(name: object) -> 
     assert all(known in caught.value.allowed for known in METHODS)
 
 
-@pytest.mark.parametrize("kind", [AlphaEdge, RandPS, NoPS, FedWeight, UniWeight, NoAgg])
+@pytest.mark.parametrize("make", [alphaedge, randps, nops, fedweight, uniweight, noagg])
 @pytest.mark.parametrize(
     ("settings", "field"),
     [
@@ -118,25 +143,39 @@ def test_an_unknown_method_is_refused_and_the_known_ones_named(name: object) -> 
         ({"publish": "all"}, "publish"),
     ],
 )
-def test_impossible_settings_are_refused(kind: type[Method], settings: dict[str, object], field: str) -> None:
+def test_impossible_settings_are_refused(make: Callable[..., Method], settings: dict[str, object], field: str) -> None:
     with pytest.raises(InvalidValue) as caught:
-        kind(**settings)
+        make(**settings)
     (found,) = settings.values()
     assert caught.value.field == field
     assert caught.value.found == found
 
 
-def test_at_most_half_of_the_batches_between_two_aggregations_are_gathered_for_the_weights() -> None:
-    assert AlphaEdge(aggregation=Learned(batches=5), aggregate_every=20).gathered == 5
-    assert AlphaEdge(aggregation=Learned(batches=5), aggregate_every=4).gathered == 2
-    assert AlphaEdge(aggregation=Learned(batches=5), aggregate_every=1).gathered == 1
+def test_at_most_half_of_the_batches_between_two_aggregations_are_weight_batches() -> None:
+    assert alphaedge(aggregation=Learned(weight_batches=5), aggregate_every=20).weight_batches == 5
+    assert alphaedge(aggregation=Learned(weight_batches=5), aggregate_every=4).weight_batches == 2
+    assert alphaedge(aggregation=Learned(weight_batches=5), aggregate_every=1).weight_batches == 1
 
 
-def test_methods_that_learn_no_weights_gather_one_batch() -> None:
-    assert {kind().gathered for kind in (FedWeight, UniWeight, NoAgg)} == {1}
-    assert AlphaEdge(aggregation=Learned(batches=3)).gathered == 3
+def test_methods_that_learn_no_weights_take_one_weight_batch() -> None:
+    assert {make().weight_batches for make in (fedweight, uniweight, noagg)} == {1}
+    assert alphaedge(aggregation=Learned(weight_batches=3)).weight_batches == 3
 
 
 def test_methods_cannot_be_changed_once_made() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        AlphaEdge().aggregate_every = 3
+        alphaedge().aggregate_every = 3
+
+
+def test_fields_of_a_method_can_be_given_to_the_function_that_makes_it() -> None:
+    changed = uniweight(aggregate_every=7, selection=Everybody(), publish="mixed")
+    assert (changed.aggregate_every, changed.selection, changed.publish) == (7, Everybody(), "mixed")
+    assert changed.aggregation == uniweight().aggregation
+
+
+@pytest.mark.parametrize("field", ["aggregation", "selection"])
+def test_a_rule_that_does_not_fulfil_its_protocol_is_refused_by_field(field: str) -> None:
+    with pytest.raises(RuleError, match=rf"^{field}: object is not a rule of this kind"):
+        alphaedge(**{field: object()})
+    with pytest.raises(RuleError, match=rf"^{field}: Learned is a class; give an instance, such as Learned\(\)"):
+        alphaedge(**{field: Learned})

@@ -3,7 +3,7 @@
 One edge of a fleet of three gets a fixed open-loop load: predictions, and the outcome of every one of them. It
 aggregates with what it fetches from the other two, which have news each time. The named figures are of edges as they
 are unless told otherwise. Others are of edges that learn and aggregate so often that the learner has no rest, with all
-cores shared as by default and with ``serve.cores = "apart"``. Phases with and without learning take turns, in the order
+cores shared as by default and with ``serve.cores = "separate"``. Phases with and without learning take turns, in the order
 on-off, off-on, so that neither a busy machine nor a growing journal favours one.
 
 Without learning means: the learning process is stopped (SIGSTOP), and everything else is as it was, the outcomes that
@@ -41,7 +41,7 @@ BY_DEFAULT, RESTLESS = (50, 20), (10, 10)  # outcomes that make a step of learni
 SETTINGS = (
     ("by_default", BY_DEFAULT, "shared"),
     ("without_rest", RESTLESS, "shared"),
-    ("without_rest_apart", RESTLESS, "apart"),
+    ("without_rest_separate", RESTLESS, "separate"),
 )
 RATE, EXAMPLES = 100.0, 4  # requests a second, and examples in each
 CONNECTIONS = 16

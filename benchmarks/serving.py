@@ -5,7 +5,7 @@ prediction in its journal, on disk, before it answers; its learner runs. MLServe
 own, and it is given what serves it best: no metrics, compression or access log, and of inference in the server or in a
 worker, with or without its adaptive batching, whatever is fastest for each load. The servers take turns; the idle ones
 sleep. The named figure is that of 32 connections with one example a request: many users who ask for themselves. Another
-column is of an edge with ``serve.cores = "apart"``, whose server leaves one core to its learner, over the first one.
+column is of an edge with ``serve.cores = "separate"``, whose server leaves one core to its learner, over the first one.
 """
 
 import contextlib
@@ -191,8 +191,10 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="alphaedge-")))
         edge = stack.enter_context(Edge(folder / "edge", batch=50, every=20))
-        apart = stack.enter_context(Edge(folder / "apart", batch=50, every=20, serve={"port": 0, "cores": "apart"}))
-        for each in (edge, apart):
+        separate = stack.enter_context(
+            Edge(folder / "separate", batch=50, every=20, serve={"port": 0, "cores": "separate"})
+        )
+        for each in (edge, separate):
             each.teach(5, seed=100)
         export(edge, folder)
         rivals: dict[Options, str] = {}
@@ -203,13 +205,13 @@ def main() -> None:
         for connections, size in loads:
             tried = {o: rate(a, connections, size, seconds)[0] for o, a in rivals.items()}
             best = max(tried, key=lambda o: tried[o])
-            ours, ours_apart, theirs = [], [], []
+            ours, ours_separate, theirs = [], [], []
             for _ in range(rounds):
                 ours.append(rate(edge.address, connections, size, seconds))
-                ours_apart.append(rate(apart.address, connections, size, seconds))
+                ours_separate.append(rate(separate.address, connections, size, seconds))
                 theirs.append(rate(rivals[best], connections, size, seconds))
             ratio = median_ratio([a for a, _ in ours], [b for b, _ in theirs])
-            kept = median_ratio([a for a, _ in ours_apart], [b for b, _ in ours])
+            kept = median_ratio([a for a, _ in ours_separate], [b for b, _ in ours])
             mine, other = (statistics.median(x for x, _ in some) for some in (ours, theirs))
             waits = [statistics.median(x for _, x in some) for some in (ours, theirs)]
             figures.setdefault("ratio_to_mlserver", ratio)
@@ -218,7 +220,7 @@ def main() -> None:
                     "connections": connections,
                     "examples": size,
                     "ratio": ratio,
-                    "apart_over_shared": kept,
+                    "separate_over_shared": kept,
                     "alphaedge_predictions_per_second": mine,
                     "mlserver_predictions_per_second": other,
                     "alphaedge_median_ms": waits[0],
@@ -229,7 +231,7 @@ def main() -> None:
             )
             name = f"{connections} connections, {size} a request" + (" (named)" if not rows else "")
             rows.append([name, f"{mine:,.0f}", f"{other:,.0f}", str(best), f"{ratio:.2f}", f"{kept:.2f}"])
-    columns = ["load", "alphaedge", "mlserver", "mlserver's best", "ratio", "with cores apart"]
+    columns = ["load", "alphaedge", "mlserver", "mlserver's best", "ratio", "with separate cores"]
     report("predictions per second", columns, rows, figures, args.json)
 
 

@@ -156,16 +156,6 @@ def check_number(
     whole: bool = False,
 ) -> None:
     """Refuse ``found`` unless it is a finite number in the stated range (bounds included; ``above`` not)."""
-    kind = "a whole number" if whole else "a number"
-    bounds = []
-    if low is not None and high is not None:
-        bounds.append(f"from {low} to {high}")
-    elif low is not None:
-        bounds.append(f"of at least {low}")
-    if above is not None:
-        bounds.append(f"above {above}")
-    if below is not None:
-        bounds.append(f"below {below}")
     right_type = isinstance(found, int | float) and not isinstance(found, bool)
     if (
         not right_type
@@ -177,7 +167,34 @@ def check_number(
         or (above is not None and found <= above)
         or (below is not None and found >= below)
     ):
-        raise InvalidValue(field, found, " ".join([kind, *bounds]))
+        raise InvalidValue(field, found, number_range(low=low, high=high, above=above, below=below, whole=whole))
+
+
+def number_range(
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    whole: bool = False,
+) -> str:
+    """Describe a range of numbers (bounds included; ``above`` and ``below`` not).
+
+    >>> number_range(low=0, high=65535, whole=True)
+    'a whole number from 0 to 65535'
+    """
+    words = ["a whole number" if whole else "a number"]
+    if low is not None and high is not None:
+        words.append(f"from {low} to {high}")
+    elif low is not None:
+        words.append(f"of at least {low}")
+    elif high is not None:
+        words.append(f"of at most {high}")
+    if above is not None:
+        words.append(f"above {above}")
+    if below is not None:
+        words.append(f"below {below}")
+    return " ".join(words)
 
 
 def check_choice(field: str, found: Any, choices: Iterable[str]) -> None:

@@ -107,7 +107,7 @@ def now(stream: Stream, column: str) -> list[float]:
 def test_every_station_is_an_edge_named_without_its_suffix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write(tmp_path, monkeypatch)
     assert data.names == ("aotizhongxin", "dongsi", "yanqin")
-    assert (data.task, data.metric, data.unit) == ("regress", "1-SMAPE", 50)
+    assert (data.task, data.metric, data.label_scale) == ("regress", "1-SMAPE", 50)
     assert [len(s) for s in data.streams] == [1, 5, 1]
 
 

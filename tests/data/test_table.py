@@ -56,7 +56,7 @@ def test_csv_and_parquet_give_the_same_data(tmp_path: Path) -> None:
     for frame in (sales(), dates):
         one, two = (load(table(tmp_path, frame, form)) for form in ("csv", "parquet"))
         assert same(one, two)
-        assert (one.name, one.task, one.names, one.unit) == (two.name, two.task, two.names, two.unit)
+        assert (one.name, one.task, one.names, one.label_scale) == (two.name, two.task, two.names, two.label_scale)
 
 
 def test_rows_become_events_of_their_place_in_the_order_of_time(tmp_path: Path) -> None:
@@ -224,12 +224,12 @@ def test_more_than_two_values_are_regressed_in_a_unit_of_their_first_size(tmp_pa
     labels = [float(i % 3) for i in range(ROWS)]
     data = load(table(tmp_path, sales(sold=labels)))
     assert data.task == "regress"
-    assert data.unit == pytest.approx(sum(labels) / ROWS)
+    assert data.label_scale == pytest.approx(sum(labels) / ROWS)
     assert data.streams[1].labels.tolist() == labels[::2]
     long = pl.DataFrame(
         {"day": range(3000), "shop": [0, 1] * 1500, "x": [0.5] * 3000, "sold": [4.0, -4.0] * 500 + [1e6] * 2000}
     )
-    assert load(table(tmp_path, long)).unit == 4, "of the first thousand, not of what comes later"
+    assert load(table(tmp_path, long)).label_scale == 4, "of the first thousand, not of what comes later"
 
 
 def test_two_numbers_can_be_regressed_if_said(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ class NatsFleet:
 
     def __init__(self, certs: Path, servers: Iterable[NatsServer]) -> None:
         self.clock, self.edges = Clock(), dict[str, Directory]()
-        self.config = NatsConfig(servers=tuple(server.url for server in servers), down_after=DOWN_AFTER_SECONDS)
+        self.config = NatsConfig(servers=tuple(server.url for server in servers), down_after_seconds=DOWN_AFTER_SECONDS)
         self._certs = certs
 
     async def join(self, edge: str, version: int = 1) -> Directory:

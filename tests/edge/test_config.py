@@ -1,6 +1,7 @@
 """An edge's configuration: every mistake is named before anything starts."""
 
 import datetime as dt
+import math
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from alphaedge import InvalidValue, Model, toml
 from alphaedge.cli import app
 from alphaedge.edge.config import EdgeConfig, load
 from alphaedge.edge.trust.authority import CertificateFolder
+from alphaedge.settings import MethodSettings
 
 FIELDS = [{"name": "user", "kind": "id", "size": 100}, {"name": "x", "kind": "number", "size": 2}]
+NATS = {"servers": ["tls://nats.example.com:4222"]}
 BASE: dict[str, Any] = {"edge": "berlin", "region": "DE", "model": {"builtin": "deepfm", "fields": FIELDS}}
 
 
@@ -42,7 +45,7 @@ def test_the_file_that_init_writes_is_ready_to_start(tmp_path: Path) -> None:
     assert (config.edge, config.region) == ("berlin", "DE")
     again = run("init", str(path), "--edge", "paris", "--region", "FR")
     assert again.exit_code == 2
-    assert "not there yet" in again.output
+    assert "a new file" in again.output
     assert load(path).edge == "berlin"
 
 
@@ -52,19 +55,17 @@ def test_the_file_that_init_writes_names_every_key_with_its_default(tmp_path: Pa
     bare = [line.removeprefix("# ") for line in path.read_text().splitlines()]
     shown = tomllib.loads("\n".join(line for line in bare if "=" in line.partition("#")[0] or line.startswith("[")))
     written_out = msgspec.to_builtins(toml.build(BASE, EdgeConfig))
-    methods = {"replace", "select_every", "weight_rate", "weight_steps", "newcomer", "remember", "gather"}
-    methods |= {"train_on_aggregation", "adopt_rows", "home"}
     for part, keys in {"": written_out, **{k: v for k, v in written_out.items() if isinstance(v, dict)}}.items():
         there = shown if not part else shown[part]
-        missing = set(keys) - set(there) - (methods if part == "method" else set())
+        missing = set(keys) - set(there) - (set(MethodSettings.__struct_fields__) if part == "method" else set())
         missing -= {"factory", "tables"} if part == "model" else set()
         assert not missing, f"{part}: {missing}"
     for part, key in (
-        ("serve", "body"),
-        ("feedback", "window"),
+        ("serve", "max_body_bytes"),
+        ("feedback", "window_seconds"),
         ("model", "batch_size"),
         ("model", "rate"),
-        ("peers", "half"),
+        ("peers", "bfloat16"),
     ):
         assert shown[part][key] == written_out[part][key]
 
@@ -81,27 +82,54 @@ def test_the_file_that_init_writes_names_every_key_with_its_default(tmp_path: Pa
         ({"model": {"builtin": "deepfm", "fields": [{"name": "x", "kind": "text"}]}}, ["kind", "'text'", "category"]),
         ({"model": {"builtin": "deepfm", "fields": []}}, ["model.fields", "at least one"]),
         ({"model": {"builtin": "deepfm", "fields": [FIELDS[0], FIELDS[0]]}}, ["model.fields", "each name once"]),
-        ({"model": {"fields": FIELDS}}, ["model", "one of the two"]),
-        ({"model": BASE["model"] | {"factory": "a:b"}}, ["model", "one of the two"]),
+        ({"model": {"builtin": "deepfm"}}, ["model.fields: found nothing", "at least one field; add it"]),
+        ({"model": {"fields": FIELDS}}, ["model.builtin: found nothing", "deepfm, mlp; add it, or factory ="]),
+        ({"model": BASE["model"] | {"factory": "a:b"}}, ["model.factory", "'a:b'", "remove one of the two"]),
         ({"model": BASE["model"] | {"batch_size": 0}}, ["model.batch_size", "0", "at least 1"]),
+        ({"model": BASE["model"] | {"batch_size": 1.5}}, ["model.batch_size", "1.5", "a whole number of at least 1"]),
         ({"model": BASE["model"] | {"rate": -1}}, ["model.rate", "-1", "above 0"]),
+        ({"model": BASE["model"] | {"rate": math.nan}}, ["model.rate", "nan", "finite"]),
+        ({"model": BASE["model"] | {"rate": math.inf}}, ["model.rate", "inf", "finite"]),
+        (
+            {"model": {"builtin": "deepfm", "fields": [FIELDS[0], {"name": "x", "kind": "number", "size": 0}]}},
+            ["model.fields[1].size", "found 0", "a whole number of at least 1"],
+        ),
+        (
+            {"model": {"builtin": "deepfm", "fields": [{"kind": "number"}]}},
+            ["model.fields[0].name: found nothing", "text; add it"],
+        ),
+        ({"model": 3}, ["model: found 3", "a section with name, builtin"]),
         ({"edge": "a b"}, ["edge", "'a b'", "letters"]),
         ({"region": "*"}, ["region", "'*'"]),
         ({"serve": {"port": 70000}}, ["serve.port", "70000", "65535"]),
-        ({"serve": {"port": "x"}}, ["serve.port", "'x'"]),
+        ({"serve": {"port": "x"}}, ["serve.port", "'x'", "a whole number from 0 to 65535"]),
+        ({"serve": {"certificate": "a.pem"}}, ["serve.key: found nothing", "a file; add it", "go together"]),
+        ({"serve": {"key": "a.key"}}, ["serve.certificate: found nothing", "a file; add it", "go together"]),
         ({"peers": {"seeds": ["paris"]}}, ["peers.seeds", "'paris'", "host:port"]),
-        ({"peers": {"certificate": "a.pem"}}, ["peers.key", "go together"]),
-        ({"feedback": {"silence": "yes"}}, ["silence", "'yes'", "drop, negative"]),
-        ({"feedback": {"window": 0}}, ["feedback.window", "above 0"]),
+        ({"peers": {"certificate": "a.pem"}}, ["peers.key: found nothing", "a file; add it", "go together"]),
+        ({"peers": {"nats": {}}}, ["peers.nats.servers: found nothing", "tls://nats.example.com:4222; add it"]),
+        ({"peers": {"nats": {"servers": []}}}, ["peers.nats.servers: found []", "at least one, such as tls://"]),
+        ({"peers": {"nats": {"servers": ["nats.example.com"]}}}, ["peers.nats.servers[0]", "tls://host:port"]),
+        ({"peers": {"nats": NATS | {"bucket": "a.b"}}}, ["peers.nats.bucket", "'a.b'", "letters, digits"]),
+        ({"peers": {"nats": NATS | {"down_after_seconds": 0.5}}}, ["down_after_seconds", "0.5", "of at least 1"]),
+        ({"feedback": {"unanswered": "yes"}}, ["feedback.unanswered", "'yes'", "drop, negative"]),
+        ({"feedback": {"window_seconds": 0}}, ["feedback.window_seconds", "above 0"]),
         ({"method": {"name": "best"}}, ["method.name", "'best'", "alphaedge"]),
         ({"method": {"peers": 0}}, ["peers", "0"]),
     ],
 )
-def test_mistakes_are_named(tmp_path: Path, changes: dict[str, Any], words: list[str]) -> None:
+def test_an_invalid_value_is_named(tmp_path: Path, changes: dict[str, Any], words: list[str]) -> None:
     found = run("check", "--config", str(written(tmp_path, **changes)))
     assert found.exit_code == 2
     for word in words:
         assert word in found.output
+
+
+@pytest.mark.parametrize("key", ["edge", "region", "model"])
+def test_a_missing_key_is_named(key: str) -> None:
+    raw = {name: value for name, value in BASE.items() if name != key}
+    with pytest.raises(InvalidValue, match=rf"^{key}: found nothing; allowed: .*; add it$"):
+        toml.build(raw, EdgeConfig)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +141,7 @@ def test_mistakes_are_named(tmp_path: Path, changes: dict[str, Any], words: list
         ({"serve": {"token": "empty"}}, ["serve.token", "a token in it"]),
         ({"model": {"factory": "nowhere:make", "fields": FIELDS}}, ["model.factory", "nowhere"]),
         ({"model": {"factory": "noColon", "fields": FIELDS}}, ["model.factory", "package.module:function"]),
-        ({"model": {"factory": "builtins:dict", "fields": FIELDS}}, ["model.factory", "makes dict"]),
+        ({"model": {"factory": "builtins:dict", "fields": FIELDS}}, ["model.factory", "returns dict"]),
     ],
 )
 def test_files_and_factories_that_are_not_right_are_named(

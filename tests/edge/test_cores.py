@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alphaedge.edge.cores import apart, divided
+from alphaedge.edge.cores import assign_cores, separate_cores
 from alphaedge.errors import InvalidValue
 
 from .processes import BATCH, EVERY, Edge, events, send, tell, wait_for
@@ -30,22 +30,22 @@ def threads(process: int) -> set[frozenset[int]]:
 
 @given(st.sets(st.integers(0, 1000), min_size=2))
 def test_every_core_is_the_servers_or_the_learners_and_that_has_one(available: set[int]) -> None:
-    cores = apart(available)
+    cores = separate_cores(available)
     assert cores.server | cores.learner == available
     assert not cores.server & cores.learner
     assert len(cores.learner) == 1
 
 
 def test_one_core_cannot_be_divided_and_who_shares_may_use_all() -> None:
-    with pytest.raises(InvalidValue, match=r"serve\.cores.*apart.*shared"):
-        apart([3])
-    assert divided("shared") is None
+    with pytest.raises(InvalidValue, match=r"serve\.cores.*separate.*shared"):
+        separate_cores([3])
+    assert assign_cores("shared") is None
 
 
 @many
 def test_server_and_learner_never_meet_on_a_core_not_even_after_a_restart(tmp_path: Path) -> None:
-    edge = Edge(tmp_path, serve={"port": 0, "cores": "apart"})
-    cores = apart(os.sched_getaffinity(0))
+    edge = Edge(tmp_path, serve={"port": 0, "cores": "separate"})
+    cores = separate_cores(os.sched_getaffinity(0))
     edge.start()
     try:
         assert edge.process is not None
@@ -71,7 +71,7 @@ def test_who_shares_may_use_all_cores(edge: Edge) -> None:
 
 
 def test_check_says_who_runs_where_or_why_that_is_impossible(tmp_path: Path) -> None:
-    edge = Edge(tmp_path, serve={"port": 0, "cores": "apart"})
+    edge = Edge(tmp_path, serve={"port": 0, "cores": "separate"})
     command = [sys.executable, "-m", "alphaedge", "edge", "check", "--config", str(edge.path)]
     one = min(os.sched_getaffinity(0))
     alone = subprocess.run(command, capture_output=True, text=True, preexec_fn=lambda: os.sched_setaffinity(0, {one}))
@@ -80,4 +80,4 @@ def test_check_says_who_runs_where_or_why_that_is_impossible(tmp_path: Path) -> 
     if len(os.sched_getaffinity(0)) > 1:
         found = subprocess.run(command, capture_output=True, text=True)
         assert found.returncode == 0, found.stdout + found.stderr
-        assert f"cores: {apart(os.sched_getaffinity(0))}" in found.stdout
+        assert f"cores: {separate_cores(os.sched_getaffinity(0))}" in found.stdout

@@ -123,12 +123,12 @@ def inputs(count: int = 12) -> list[Tensor]:
 
 
 @given(st.floats(0.01, 1000), SEEDS)
-def test_the_unit_scales_the_output(unit: float, seed: int) -> None:
+def test_the_label_scale_scales_the_output(label_scale: float, seed: int) -> None:
     torch.manual_seed(seed)
-    plain, scaled = MLP(FIELDS, (8,)), MLP(FIELDS, (8,), unit=unit)
+    plain, scaled = MLP(FIELDS, (8,)), MLP(FIELDS, (8,), label_scale=label_scale)
     scaled.load_state_dict(plain.state_dict())
     batch = inputs()
-    torch.testing.assert_close(scaled(*batch), plain(*batch) * unit)
+    torch.testing.assert_close(scaled(*batch), plain(*batch) * label_scale)
 
 
 def test_every_number_field_is_normalised_and_nothing_else() -> None:

@@ -25,7 +25,7 @@ def data(task: str = "classify", fields: tuple[Field, ...] = FIELDS) -> Dataset:
         for f in fields
     }
     stream = Stream(inputs, torch.tensor([0.0, 1.0, 0.0, 1.0]), torch.arange(count).double())
-    return Dataset("small", task, fields, (stream,), unit=12.5)  # type: ignore[arg-type]
+    return Dataset("small", task, fields, (stream,), label_scale=12.5)  # type: ignore[arg-type]
 
 
 def described(model: ModelConfig, task: str | None) -> ModelInfo:
@@ -47,10 +47,10 @@ def described(model: ModelConfig, task: str | None) -> ModelInfo:
 )
 def test_the_printed_model_is_one_that_an_edge_takes_and_that_fits(made: Dataset, builtin: str) -> None:
     config = build(tomllib.loads(model_section(made, rate=0.01))["model"], ModelConfig)
-    assert (config.builtin, config.task, config.unit) == (
+    assert (config.builtin, config.task, config.label_scale) == (
         builtin,
         made.task,
-        made.unit if made.task == "regress" else 1.0,
+        made.label_scale if made.task == "regress" else 1.0,
     )
     assert config.make().fields == tuple(f.name for f in made.fields)
     assert differences(made.fields, made.task, described(config, made.task)) == []

@@ -56,7 +56,7 @@ EDGE_KEYS: Final[Mapping[str, str]] = {
     "serve.token": "file with the token that callers must send",
     "serve.certificate": "file with a certificate, to serve over HTTPS",
     "serve.key": "file with the key of that certificate",
-    "serve.cores": "`apart` gives the learner the last core and the server the others, for a machine with one edge",
+    "serve.cores": "`separate` gives the learner the last core and the server the others, for a machine with one edge",
     "peers.host": "address of the port for peers",
     "peers.port": "port for peers; 0 takes any free port and prints it",
     "peers.seeds": "`host:port` of some edges to contact first",
@@ -65,8 +65,8 @@ EDGE_KEYS: Final[Mapping[str, str]] = {
     "peers.authority": "file with the certificate of the fleet's authority, `ca.pem`",
     "peers.nats.servers": "servers of an existing cluster, such as `tls://nats.example.com:4222`",
     "peers.nats.bucket": "the key-value bucket that holds the announcements",
-    "peers.nats.down_after": "seconds without a heartbeat after which an edge counts as down",
-    "feedback.silence": "what to do with a prediction that has no label within the window: drop it, or learn a 0",
+    "peers.nats.down_after_seconds": "seconds without a heartbeat after which an edge counts as down",
+    "feedback.unanswered": "what to do with a prediction that has no label within the window: drop it, or learn a 0",
 }
 METHOD_KEYS: Final[Mapping[str, str]] = {
     "method.peers": "K: the number of neighbours",

@@ -20,7 +20,7 @@ POLLUTANTS: Final = ("PM2.5", "PM10", "NO2", "CO", "O3", "SO2")
 WEATHER: Final = ("temperature", "pressure", "humidity", "wind_speed", "wind_east", "wind_north")
 USUAL: Final = {"temperature": 10.0, "pressure": 1010.0, "humidity": 50.0}  # where no weather is known yet
 HOURS: Final = 8
-UNIT: Final = 50.0  # micrograms in a cubic metre: the size of an ordinary day
+LABEL_SCALE: Final = 50.0  # micrograms in a cubic metre: the size of an ordinary day
 LONGEST_AGE: Final = 24  # hours; an older measurement is as good as none
 PAST: Final = tuple(f"{p} {h} h ago" for p in POLLUTANTS for h in range(HOURS))
 NOW: Final = (*(f"age of {p}" for p in POLLUTANTS), *WEATHER, "weather is known", "day_sin", "day_cos")
@@ -60,7 +60,7 @@ def load() -> Dataset:
     ).with_columns(pl.col(*PAST, *NOW).fill_null(0))
     parts = streams(grid, len(stations), FIELDS, {"past": PAST, "now": NOW})
     names = tuple(s.removesuffix("_aq") for s in stations)
-    return Dataset("airquality", "regress", FIELDS, parts, names=names, unit=UNIT)
+    return Dataset("airquality", "regress", FIELDS, parts, names=names, label_scale=LABEL_SCALE)
 
 
 def _air() -> pl.DataFrame:

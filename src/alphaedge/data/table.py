@@ -18,7 +18,7 @@ from alphaedge.errors import InvalidValue, check_choice
 LOOK: Final = 100_000  # rows that a guess looks at
 FEW: Final = 64  # values that a category has at most; above that it is an id
 CLOCKS: Final = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")  # that may follow a date
-UNIT_ROWS: Final = 1_000  # first labels that tell the size of labels
+LABEL_SCALE_ROWS: Final = 1_000  # first labels that tell the size of labels
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -107,10 +107,10 @@ def load(table: Table) -> Dataset:
     if numbers:
         fields.append(Field("numbers", "number", len(numbers)))
     data = streams(frame, len(names), fields, {"numbers": list(numbers)})
-    size = float(frame.sort("time").head(UNIT_ROWS).select(pl.col("label").abs().mean()).item())
-    unit = size if table.task == "regress" and size > 0 else 1.0
+    size = float(frame.sort("time").head(LABEL_SCALE_ROWS).select(pl.col("label").abs().mean()).item())
+    label_scale = size if table.task == "regress" and size > 0 else 1.0
     task: Literal["classify", "regress"] = "classify" if table.task == "classify" else "regress"
-    return Dataset(Path(table.file).stem, task, tuple(fields), data, names=tuple(names), unit=unit)
+    return Dataset(Path(table.file).stem, task, tuple(fields), data, names=tuple(names), label_scale=label_scale)
 
 
 def columns(file: str) -> list[str]:

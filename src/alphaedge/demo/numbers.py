@@ -134,7 +134,7 @@ def learned_alone(
 ) -> dict[str, float | None]:
     """Scores of edges that learn from the same events, with the same model, without peers: simulated."""
     config = msgspec.convert(model, ModelConfig)
-    alone = Dataset(data.name, data.task, data.fields, tuple(streams.values()), unit=data.unit)
+    alone = Dataset(data.name, data.task, data.fields, tuple(streams.values()), label_scale=data.label_scale)
     found = simulate(
         data=alone,
         model=partial(_made, config),

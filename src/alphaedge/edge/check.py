@@ -8,7 +8,7 @@ import torch
 
 from alphaedge.core.model import Model
 from alphaedge.edge.config import EdgeConfig
-from alphaedge.edge.cores import divided
+from alphaedge.edge.cores import assign_cores
 from alphaedge.edge.trust.certificates import KeyPair, check_certificate, load_certificate
 from alphaedge.edge.trust.credentials import check_loopback
 from alphaedge.edge.trust.policy import Policy
@@ -47,7 +47,7 @@ def checked(config: EdgeConfig, folder: Path, now: dt.datetime, *, insecure: boo
     for field, name in (("serve.certificate", config.serve.certificate), ("serve.key", config.serve.key)):
         if name is not None:
             _read(folder, field, name)
-    cores = divided(config.serve.cores)
+    cores = assign_cores(config.serve.cores)
     if cores is not None:
         said.append(f"cores: {cores}")
     said.append(_certificates(config, folder, now, insecure=insecure))

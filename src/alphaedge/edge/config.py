@@ -1,11 +1,11 @@
-"""The configuration of a live edge: who it is, what it learns, where it listens, whom it trusts."""
+"""The configuration of a live edge: its name, its model, its ports and the peers that it trusts."""
 
 import importlib
-import re
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 import msgspec
+from msgspec import Meta
 from torch import nn
 
 from alphaedge import toml
@@ -14,84 +14,90 @@ from alphaedge.core.methods import METHODS, Method
 from alphaedge.core.model import IdTable, Model
 from alphaedge.core.online import Online
 from alphaedge.edge.cores import CoreSharing
-from alphaedge.errors import InvalidValue, ModelError, check_choice, check_number
+from alphaedge.errors import InvalidValue, ModelError, check_choice
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp
 from alphaedge.names import check_name
-from alphaedge.settings import MethodSettings, RowRule, online
+from alphaedge.settings import MethodSettings, RowOptimizer, online
 
 Task = Literal["classify", "regress"]
+Count = Annotated[int, Meta(ge=1)]
+Positive = Annotated[float, Meta(gt=0)]
+Port = Annotated[int, Meta(ge=0, le=65535)]
+Address = Annotated[str, Meta(pattern=r"^.+:[0-9]+$", description="host:port")]
+NatsUrl = Annotated[
+    str, Meta(pattern=r"^(nats|tls)://[^/@\s]+$", description="tls://host:port (or nats://, with --insecure)")
+]
+Bucket = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+$", description="letters, digits, dashes and underscores")]
+Builtin = Literal["deepfm", "mlp"]
+BUILTINS: Final = get_args(Builtin)
 LOSSES: Final = {"classify": "bce", "regress": "mse"}
 
 
 class FieldConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One input. size: of an id the rows that its table may have at most, of a category or set the number of codes, of
-    numbers how many they are."""
+    """One input. size: for an id the most rows that its table may have, for a category or set the number of codes, for
+    numbers how many there are."""
 
     name: str
     kind: Literal["id", "category", "set", "number"]
-    size: int = 1
-
-    def __post_init__(self) -> None:
-        check_number(f"fields.{self.name}.size", self.size, low=1, whole=True)
+    size: Count = 1
 
 
 class TableConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An id table of an own module: the fields that hold its ids, the parameters that have a row for each."""
+    """An id table of your own module: the fields that hold its ids, the parameters that have a row for each."""
 
     fields: tuple[str, ...]
     parameters: tuple[str, ...]
 
 
 class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The model: a built-in over the fields, or what ``factory`` ("package.module:function") makes.
+    """The model: a built-in over the fields, or what ``factory`` ("package.module:function") returns.
 
-    A factory gives an ``alphaedge.Model``, or an ``nn.Module`` that is called with the fields in their order; then
-    ``tables`` names its id tables. unit: about the size of the labels, to regress. batch_size: outcomes a step.
+    A factory returns an ``alphaedge.Model``, or an ``nn.Module`` that takes the fields in their order; then ``tables``
+    names its id tables. label_scale: about the size of the labels, to regress. batch_size: labels per online step.
     """
 
     name: str = "model"
-    builtin: Literal["deepfm", "mlp"] | None = None
+    builtin: Builtin | None = None
     factory: str | None = None
     task: Task = "classify"
-    fields: tuple[FieldConfig, ...] = ()
+    fields: Annotated[tuple[FieldConfig, ...], Meta(min_length=1, description="at least one field")]
     tables: tuple[TableConfig, ...] = ()
     hidden: tuple[int, ...] = (32,)
-    unit: float = 1.0
-    batch_size: int = 50
-    rate: float = 0.003
-    id_rows: RowRule = "adagrad"
-    id_rate: float = 0.1
-    local_steps: int = 1
+    label_scale: Positive = 1.0
+    batch_size: Count = 50
+    rate: Positive = 0.003
+    id_rows: RowOptimizer = "adagrad"
+    id_rate: Positive = 0.1
+    local_steps: Count = 1
 
     def __post_init__(self) -> None:
-        if (self.builtin is None) == (self.factory is None):
-            raise InvalidValue("model", {"builtin": self.builtin, "factory": self.factory}, "one of the two")
-        if not self.fields:
-            raise InvalidValue("model.fields", [], "at least one field")
+        if self.builtin is None and self.factory is None:
+            allowed = f'one of {", ".join(BUILTINS)}; add it, or factory = "package.module:function"'
+            raise InvalidValue("model.builtin", None, allowed)
+        if self.builtin is not None and self.factory is not None:
+            raise InvalidValue("model.factory", self.factory, "no factory beside a builtin; remove one of the two")
         names = [f.name for f in self.fields]
         if len(set(names)) < len(names):
             raise InvalidValue("model.fields", names, "each name once")
-        for name in ("batch_size", "local_steps"):
-            check_number(f"model.{name}", getattr(self, name), low=1, whole=True)
-        for name in ("rate", "id_rate", "unit"):
-            check_number(f"model.{name}", getattr(self, name), above=0)
 
     def make(self) -> Model:
-        """The model, freshly made."""
+        """Make the model, with its initial parameters."""
         fields = [Field(f.name, f.kind, f.size) for f in self.fields]
         loss = LOSSES[self.task]
         if self.builtin == "deepfm":
-            return deepfm(fields, hidden=self.hidden, spread=0.003, unit=self.unit, normalise=True, loss=loss)
+            return deepfm(
+                fields, hidden=self.hidden, spread=0.003, label_scale=self.label_scale, normalise=True, loss=loss
+            )
         if self.builtin == "mlp":
-            return mlp(fields, hidden=self.hidden, unit=self.unit, normalise=True, loss=loss)
-        made = self._called()
+            return mlp(fields, hidden=self.hidden, label_scale=self.label_scale, normalise=True, loss=loss)
+        made = self._call_factory()
         if isinstance(made, Model):
             return made
         tables = [IdTable(t.fields, t.parameters) for t in self.tables]
         return Model(made, fields=[f.name for f in self.fields], tables=tables, loss=loss)
 
-    def _called(self) -> Model | nn.Module:
+    def _call_factory(self) -> Model | nn.Module:
         path = self.factory or ""
         module, colon, name = path.partition(":")
         if not (module and colon and name):
@@ -99,14 +105,16 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         try:
             made = getattr(importlib.import_module(module), name)()
         except (ImportError, AttributeError) as error:
-            raise InvalidValue("model.factory", path, f"something that can be imported ({error})") from error
+            raise InvalidValue("model.factory", path, f"a function that can be imported ({error})") from error
         if not isinstance(made, Model | nn.Module):
-            raise ModelError(f"model.factory: {path} makes {type(made).__name__}, not an nn.Module or alphaedge.Model")
+            raise ModelError(
+                f"model.factory: {path} returns {type(made).__name__}, not an nn.Module or alphaedge.Model"
+            )
         return made
 
     @property
     def online(self) -> Online:
-        """How it learns from a batch."""
+        """The online step: optimizers and rates."""
         return online(self.rate, self.id_rows, self.id_rate, self.local_steps)
 
 
@@ -124,91 +132,82 @@ class MethodConfig(MethodSettings, frozen=True, kw_only=True, forbid_unknown_fie
         return self.apply(self.name)
 
 
-class ServeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The public API. token: a file whose content callers must show, if any. body: largest request, in bytes.
+def _check_together(section: str, **files: str | None) -> None:
+    """Refuse some of these files without the others."""
+    missing = [name for name, file in files.items() if file is None]
+    if missing and len(missing) < len(files):
+        allowed = f"a file; add it: {', '.join(files)} go together"
+        raise InvalidValue(f"{section}.{missing[0]}", None, allowed)
 
-    certificate, key: files, to serve over HTTPS. cores: apart, if the learner is to have one to itself.
+
+class ServeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The port for callers. token: a file with the token that callers must send, if any.
+
+    max_body_bytes: the largest request body. certificate, key: files, to serve over HTTPS. cores: `separate` gives the
+    learner a core of its own.
     """
 
     host: str = "127.0.0.1"
-    port: int = 8080
+    port: Port = 8080
     token: str | None = None
-    body: int = 10_000_000
+    max_body_bytes: Count = 10_000_000
     certificate: str | None = None
     key: str | None = None
     cores: CoreSharing = "shared"
 
     def __post_init__(self) -> None:
-        check_number("serve.port", self.port, low=0, high=65535, whole=True)
-        check_number("serve.body", self.body, low=1, whole=True)
-        if (self.certificate is None) != (self.key is None):
-            raise InvalidValue("serve.key", self.key, "a file with a certificate, and none without")
+        _check_together("serve", certificate=self.certificate, key=self.key)
 
 
 class NatsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """NATS as the directory. servers: of an existing cluster. bucket: where records are. down_after: seconds.
+    """NATS as the directory. servers: of an existing cluster. bucket: the key-value bucket of the announcements.
 
-    The edge shows the certificate that it has for its peers; the cluster maps it to a user.
+    down_after_seconds: without a heartbeat, until an edge counts as down. The edge presents the certificate that it has
+    for its peers; the cluster maps it to a user.
     """
 
-    servers: tuple[str, ...]
-    bucket: str = "alphaedge"
-    down_after: float = 10.0
-
-    def __post_init__(self) -> None:
-        check_number("peers.nats.down_after", self.down_after, low=1)
-        if not self.servers:
-            raise InvalidValue("peers.nats.servers", [], "at least one, such as tls://nats.example.com:4222")
-        for server in self.servers:
-            if not re.fullmatch(r"(nats|tls)://[^/@\s]+", server):
-                raise InvalidValue("peers.nats.servers", server, "tls://host:port (or nats://, with --insecure)")
-        if not re.fullmatch(r"[A-Za-z0-9_-]+", self.bucket):
-            raise InvalidValue("peers.nats.bucket", self.bucket, "letters, digits, dashes and underscores")
+    servers: Annotated[
+        tuple[NatsUrl, ...], Meta(min_length=1, description="at least one, such as tls://nats.example.com:4222")
+    ]
+    bucket: Bucket = "alphaedge"
+    down_after_seconds: Annotated[float, Meta(ge=1)] = 10.0
 
 
 class PeersConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The port for other edges. address: how they reach it, if not by host and port. seeds: some to begin with.
+    """The port for peers. address: how they reach it, if not by host and port. seeds: some edges to contact first.
 
-    certificate, key, authority: files of ``alphaedge certs``; without them the edge has no peers.
+    certificate, key, authority: files of ``alphaedge certs``; an edge without them has no peers. bfloat16: whether
+    models travel in half the bytes, with three digits.
     """
 
     host: str = "127.0.0.1"
-    port: int = 8443
+    port: Port = 8443
     address: str | None = None
-    seeds: tuple[str, ...] = ()
+    seeds: tuple[Address, ...] = ()
     certificate: str | None = None
     key: str | None = None
     authority: str | None = None
-    half: bool = False
+    bfloat16: bool = False
     nats: NatsConfig | None = None
 
     def __post_init__(self) -> None:
-        check_number("peers.port", self.port, low=0, high=65535, whole=True)
-        files = {"certificate": self.certificate, "key": self.key, "authority": self.authority}
-        missing = [name for name, file in files.items() if file is None]
-        if 0 < len(missing) < len(files):
-            raise InvalidValue(f"peers.{missing[0]}", None, "a file: certificate, key and authority go together")
-        for seed in self.seeds:
-            host, colon, port = seed.rpartition(":")
-            if not (host and colon and port.isdigit()):
-                raise InvalidValue("peers.seeds", seed, "host:port")
+        _check_together("peers", certificate=self.certificate, key=self.key, authority=self.authority)
 
 
 class FeedbackConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """window: seconds that an outcome may take. silence: what none within it means."""
+    """Labels. window_seconds: how long after its prediction a label may arrive. unanswered: what a prediction without a
+    label becomes then: ``drop`` forgets it, ``negative`` learns the label 0.
+    """
 
-    window: float = 86_400.0
-    silence: Literal["drop", "negative"] = "drop"
-
-    def __post_init__(self) -> None:
-        check_number("feedback.window", self.window, above=0)
+    window_seconds: Positive = 86_400.0
+    unanswered: Literal["drop", "negative"] = "drop"
 
 
 class EdgeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything. Paths are relative to the file's folder.
+    """The whole configuration. Paths are relative to the file's folder.
 
     secret: a file with the fleet's secret, under which ids become keys; the same for all edges of a fleet.
-    policy: a file with rules, if any.
+    policy: a file with rules, if any. seed: of the initial model; the same for all edges of a fleet.
     """
 
     edge: str
@@ -217,16 +216,15 @@ class EdgeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     data: str = "data"
     secret: str | None = None
     policy: str | None = None
-    seed: int = 0
+    seed: Annotated[int, Meta(ge=0)] = 0
     method: MethodConfig = MethodConfig()
     serve: ServeConfig = ServeConfig()
     peers: PeersConfig = PeersConfig()
     feedback: FeedbackConfig = FeedbackConfig()
 
     def __post_init__(self) -> None:
-        for field, name in (("edge", self.edge), ("region", self.region)):
-            check_name(field, name)
-        check_number("seed", self.seed, low=0, whole=True)
+        check_name("edge", self.edge)
+        check_name("region", self.region)
 
 
 def load(path: Path) -> EdgeConfig:

@@ -1,10 +1,10 @@
-"""Who runs on which core, where an edge has a machine to itself.
+"""Which processor cores the server and the learner run on.
 
-The learner runs in the class for idle times: whoever else wants its core gets it. On few cores that leaves two waits:
-Linux lets a thread of the server queue behind another one rather than wake it on the learner's core, and a learner that
-had to wait may still get a turn, until the next tick, before a thread that has just slept for the disk. Neither can
-happen when the learner has a core of its own (measured in decision 9). On a machine with many edges or other work it is
-better to share: a learner that may not move gets nothing where somebody else never rests.
+The learner runs in the scheduling class for idle times: any other process that wants its core gets it. On few cores two
+waits remain: Linux queues a thread of the server behind another one rather than wake it on the learner's core, and a
+learner that had to wait may still get a turn, until the next tick, before a thread that has just slept for the disk.
+Neither can happen when the learner has a core of its own (measured in decision 9). On a machine with many edges or
+other work it is better to share: a pinned learner gets no time on a core that another process keeps busy.
 """
 
 import os
@@ -14,39 +14,39 @@ from typing import Literal, NamedTuple, final
 
 from alphaedge.errors import InvalidValue
 
-CoreSharing = Literal["shared", "apart"]
+CoreSharing = Literal["shared", "separate"]
 
 
 @final
-class Cores(NamedTuple):
-    """Cores by their numbers."""
+class CoreAssignment(NamedTuple):
+    """The cores of each process, by number."""
 
     server: frozenset[int]
     learner: frozenset[int]
 
     def __str__(self) -> str:
-        server, learner = (", ".join(map(str, sorted(some))) for some in self)
+        server, learner = (", ".join(map(str, sorted(cores))) for cores in self)
         return f"the server on {server}, the learner on {learner}"
 
 
-def apart(available: Iterable[int]) -> Cores:
-    """The last core for the learner, the others for the server."""
+def separate_cores(available: Iterable[int]) -> CoreAssignment:
+    """Give the learner the last core and the server the others."""
     *server, learner = sorted(available)
     if not server:
-        raise InvalidValue("serve.cores", "apart", "shared, where there is one core alone")
-    return Cores(frozenset(server), frozenset([learner]))
+        raise InvalidValue("serve.cores", "separate", "shared: this machine has a single core")
+    return CoreAssignment(frozenset(server), frozenset([learner]))
 
 
-def divided(wish: CoreSharing) -> Cores | None:
-    """The cores that this process may use, divided as wished; None: both may run on any."""
-    if wish == "shared":
+def assign_cores(sharing: CoreSharing) -> CoreAssignment | None:
+    """Divide the cores that this process may use; None if both processes share all of them."""
+    if sharing == "shared":
         return None
     if not hasattr(os, "sched_getaffinity"):
-        raise InvalidValue("serve.cores", wish, "shared: this system can't keep a process on some cores")
-    return apart(os.sched_getaffinity(0))
+        raise InvalidValue("serve.cores", sharing, "shared: this system can't pin a process to cores")
+    return separate_cores(os.sched_getaffinity(0))
 
 
-def stay(cores: Collection[int]) -> None:
-    """Run on these alone from now on, with all threads, and with all processes that are started later."""
+def pin_process(cores: Collection[int]) -> None:
+    """Keep all threads of this process, and all processes that it starts later, on these cores."""
     for thread in Path("/proc/self/task").iterdir():  # libraries have started some already
         os.sched_setaffinity(int(thread.name), cores)

@@ -15,7 +15,7 @@ import torch
 
 from alphaedge.edge import log
 from alphaedge.edge.config import EdgeConfig, load
-from alphaedge.edge.cores import stay
+from alphaedge.edge.cores import pin_process
 from alphaedge.edge.directory.gossip import Gossip
 from alphaedge.edge.directory.membership import Membership
 from alphaedge.edge.directory.protocol import Directory
@@ -143,7 +143,7 @@ def main() -> None:
     path, style, insecure, server = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "insecure", int(sys.argv[4])
     cores = [int(word) for word in sys.argv[5:]]
     if cores:
-        stay(cores)  # not where the server stays, which started this
+        pin_process(cores)  # not where the server stays, which started this
     torch.set_num_threads(1)
     _end_with_the_server()
     _give_way()

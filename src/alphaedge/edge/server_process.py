@@ -20,7 +20,7 @@ import uvicorn
 from alphaedge.backoff import Backoff
 from alphaedge.edge import log
 from alphaedge.edge.config import load
-from alphaedge.edge.cores import divided, stay
+from alphaedge.edge.cores import assign_cores, pin_process
 from alphaedge.edge.serving.http import Server
 from alphaedge.edge.serving.limits import LimitedProtocol
 from alphaedge.edge.serving.service import Service
@@ -36,9 +36,9 @@ def run(path: Path, *, style: log.Style, insecure: bool) -> None:
     torch.set_num_threads(1)
     config = load(path)
     log.setup(config.edge, "server", style)
-    cores = divided(config.serve.cores)
+    cores = assign_cores(config.serve.cores)
     if cores is not None:
-        stay(cores.server)
+        pin_process(cores.server)
         log.info("cores", server=sorted(cores.server), learner=sorted(cores.learner))
     token = (path.parent / config.serve.token).read_bytes().strip() if config.serve.token else None
     service = Service(config, path.parent, journal_clock)

@@ -17,7 +17,7 @@ from alphaedge.models.normalise import RunningNorm
 
 @final
 class DeepFM(nn.Module):
-    """A model over id, category, set and number fields; outputs a logit, or a number in units of ``unit``, [B].
+    """A model over id, category, set and number fields; outputs a logit, or a number in units of ``label_scale``, [B].
 
     A feature's row holds its first-order weight and its embedding side by side. A number is a feature whose row is
     scaled by the value; a set is the mean of its members' rows. All categories share one matrix, looked up at once.
@@ -31,11 +31,11 @@ class DeepFM(nn.Module):
         dim: int = 8,
         hidden: Sequence[int] = (64, 32),
         spread: float = 0.01,
-        unit: float = 1.0,
+        label_scale: float = 1.0,
         normalise: bool = False,
     ) -> None:
         super().__init__()
-        self.dim, self.unit = dim, unit
+        self.dim, self.label_scale = dim, label_scale
         self.at = {
             kind: [i for i, f in enumerate(fields) if f.kind == kind] for kind in ("id", "category", "set", "number")
         }
@@ -85,7 +85,7 @@ class DeepFM(nn.Module):
         second = 0.5 * ((sums * sums).sum(-1) - (vectors * vectors).sum((-1, -2)))
         deep = self.deep(vectors.flatten(-2)).squeeze(-1)
         total: Tensor = self.bias + first + second + deep
-        return total if self.unit == 1 else total * self.unit
+        return total if self.label_scale == 1 else total * self.label_scale
 
 
 def deepfm(
@@ -94,11 +94,11 @@ def deepfm(
     dim: int = 8,
     hidden: Sequence[int] = (64, 32),
     spread: float = 0.01,
-    unit: float = 1.0,
+    label_scale: float = 1.0,
     normalise: bool = False,
     loss: str = "bce",
 ) -> Model:
     """A ``DeepFM`` as a ``Model``: every id field's rows are an id table."""
     tables = [IdTable((f.name,), (f"ids.{i}",)) for i, f in enumerate(f for f in fields if f.kind == "id")]
-    module = DeepFM(fields, dim=dim, hidden=hidden, spread=spread, unit=unit, normalise=normalise)
+    module = DeepFM(fields, dim=dim, hidden=hidden, spread=spread, label_scale=label_scale, normalise=normalise)
     return Model(module, fields=[f.name for f in fields], tables=tables, loss=loss)

@@ -25,7 +25,7 @@ def layers(inputs: int, hidden: Sequence[int]) -> nn.Sequential:
 class MLP(nn.Module):
     """Numbers and sets side by side through ReLU layers; ids and categories enter as one-hot vectors.
 
-    unit: what the layers' output is multiplied by, about the size of the labels.
+    label_scale: what the layers' output is multiplied by, about the size of the labels.
     normalise: whether numbers pass through a ``RunningNorm`` first.
 
     >>> MLP([Field("x", "number", 3)])(torch.zeros(2, 3)).shape
@@ -37,11 +37,11 @@ class MLP(nn.Module):
         fields: Sequence[Field],
         hidden: Sequence[int] = (64, 32),
         *,
-        unit: float = 1.0,
+        label_scale: float = 1.0,
         normalise: bool = False,
     ) -> None:
         super().__init__()
-        self.unit = unit
+        self.label_scale = label_scale
         self.kinds = tuple((f.kind, f.size) for f in fields)
         numbers = [i for i, f in enumerate(fields) if f.kind == "number"]
         self.norms = nn.ModuleDict({str(i): RunningNorm(fields[i].size) for i in numbers if normalise})
@@ -58,7 +58,7 @@ class MLP(nn.Module):
                 parts.append(self.norms[str(i)](x) if str(i) in self.norms else x)
         whole = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
         out: Tensor = self.layers(whole).squeeze(-1)
-        return out * self.unit
+        return out * self.label_scale
 
 
 def mlp(
@@ -66,9 +66,9 @@ def mlp(
     *,
     hidden: Sequence[int] = (64, 32),
     loss: str = "mse",
-    unit: float = 1.0,
+    label_scale: float = 1.0,
     normalise: bool = False,
 ) -> Model:
     """An ``MLP`` as a ``Model``, without id tables."""
-    module = MLP(fields, hidden, unit=unit, normalise=normalise)
+    module = MLP(fields, hidden, label_scale=label_scale, normalise=normalise)
     return Model(module, fields=[f.name for f in fields], loss=loss)

@@ -19,7 +19,7 @@ def model_section(data: Dataset, *, name: str = "model", batch_size: int = 50, r
     if not deepfm:
         model["hidden"] = MLP_HIDDEN
     if data.task == "regress":
-        model["unit"] = data.unit
+        model["label_scale"] = data.label_scale
     model["batch_size"] = batch_size
     if rate is not None:
         model["rate"] = rate

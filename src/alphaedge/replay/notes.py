@@ -24,7 +24,7 @@ def notes(outcome: ReplayResult) -> ReplayResult:
     if told.undelivered:
         found.append(f"{told.undelivered} outcomes were not delivered")
     if told.expired:
-        found.append(f"{told.expired} outcomes came later than the edge waits for them (feedback.window)")
+        found.append(f"{told.expired} outcomes came later than the edge waits for them (feedback.window_seconds)")
     if told.unknown:
         found.append(f"{told.unknown} outcomes were of predictions that the edge does not know any more")
     late = outcome.late.p99

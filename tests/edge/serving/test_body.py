@@ -22,7 +22,7 @@ MARGIN = 15_000_000  # bytes by which a server may grow for other reasons
 
 @pytest.fixture(scope="module")
 def edge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
-    made = Edge(tmp_path_factory.mktemp("edge"), serve={"port": 0, "body": MOST})
+    made = Edge(tmp_path_factory.mktemp("edge"), serve={"port": 0, "max_body_bytes": MOST})
     try:
         made.start()
         yield made

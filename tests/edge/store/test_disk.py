@@ -118,7 +118,7 @@ def test_damaged_checkpoints_are_said_and_the_journal_makes_up_for_them(
 
 
 def test_a_damaged_checkpoint_costs_nothing_though_the_journal_forgets(tmp_path: Path, edge_log: EdgeLog) -> None:
-    edge = Edge(tmp_path / "edge", feedback={"window": 2.0})
+    edge = Edge(tmp_path / "edge", feedback={"window_seconds": 2.0})
     edge.start()
     try:
         for seed in range(3):
@@ -170,7 +170,7 @@ def test_a_journal_of_garbage_is_an_error_that_names_it(edge: Edge, page: int) -
 
 
 def test_a_clock_that_jumps_ends_nobodys_wait(tmp_path: Path) -> None:
-    edge = Edge(tmp_path / "edge", feedback={"window": 0.1})
+    edge = Edge(tmp_path / "edge", feedback={"window_seconds": 0.1})
     wall, ticks = [1_700_000_000.0], [0.0]
     config = load(edge.path)
     inputs = {"user": np.array([1]), "item": np.array([1]), "x": np.zeros((1, 2), np.float32)}

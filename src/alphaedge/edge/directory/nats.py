@@ -1,9 +1,9 @@
 """A directory for large fleets: each edge keeps its signed announcement in a key-value bucket of a NATS cluster.
 
-An edge repeats its announcement a few times in ``down_after`` seconds, and all others receive it. An edge that is not
+An edge repeats its announcement a few times in ``down_after_seconds``, and all others receive it. An edge that is not
 heard for that long counts as down. The bucket serves edges that join: they need not wait for the next repetition. (It
 drops silent edges by itself, but does not tell subscribers.) Without it, as while its servers elect a leader, the edges
-go on. Every edge receives from every other: in a fleet of thousands, ``down_after`` should be a minute.
+go on. Every edge receives from every other: in a fleet of thousands, ``down_after_seconds`` should be 60.
 
 The cluster is not trusted more than any peer. The value of a key counts only if the edge of that key has signed it, and
 if it is not older than the last one. Only removals are not signed: the permissions of the server keep edges from
@@ -38,7 +38,7 @@ from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
 from alphaedge.edge.trust.credentials import Credentials, check_loopback
 from alphaedge.errors import AnnouncementError
 
-REPETITIONS: Final = 3  # of an announcement in ``down_after`` seconds
+REPETITIONS: Final = 3  # of an announcement in ``down_after_seconds``
 REQUEST_TIMEOUT_SECONDS: Final = 2  # also for connecting
 RETRY_SECONDS: Final = 1.0  # between two attempts to connect, on average, or to restore the bucket
 REPLICAS: Final = 3  # of a new bucket, in a cluster
@@ -78,7 +78,7 @@ class NatsDirectory:
         if self._ssl_context is None:
             for server in config.servers:
                 check_loopback("peers.nats.servers", urlsplit(server).hostname or server)
-        self._repeat_seconds = config.down_after / REPETITIONS
+        self._repeat_seconds = config.down_after_seconds / REPETITIONS
         self._subject_prefix = f"$KV.{config.bucket}.{KEY_PREFIX}"
         self._subject = f"$KV.{config.bucket}.{bucket_key(edge)}"
         self._own: Announcement | None = None
@@ -102,7 +102,7 @@ class NatsDirectory:
 
     def alive(self) -> Mapping[str, Announcement]:
         """See ``Directory``."""
-        oldest = self._clock() - self._config.down_after
+        oldest = self._clock() - self._config.down_after_seconds
         present = {
             edge: entry.announcement
             for edge, entry in self._entries.items()
@@ -219,7 +219,7 @@ class NatsDirectory:
         with contextlib.suppress(BucketNotFoundError):
             await stream.key_value(self._config.bucket)
             return
-        bucket = KeyValueConfig(self._config.bucket, ttl=self._config.down_after, storage=StorageType.MEMORY)
+        bucket = KeyValueConfig(self._config.bucket, ttl=self._config.down_after_seconds, storage=StorageType.MEMORY)
         try:
             await stream.create_key_value(bucket.evolve(replicas=REPLICAS))
         except APIError as error:

@@ -144,7 +144,7 @@ class Server:
 
     async def _infer(self, request: Request) -> Response:
         self._authorised(request)
-        call = parse(await read_body(request, self.config.serve.body), header(request, JSON_LENGTH))
+        call = parse(await read_body(request, self.config.serve.max_body_bytes), header(request, JSON_LENGTH))
         ids, found = await self._service.predict(call.inputs)
         outputs: dict[str, Array] = {"prediction": found, "prediction_id": np.array(ids, dtype=np.int64)}
         return await answer_with(request, *respond(self.config.model.name, VERSIONS[-1], call, outputs))
@@ -152,7 +152,7 @@ class Server:
     async def _feedback(self, request: Request) -> Response:
         self._authorised(request)
         try:
-            told = msgspec.json.decode(await read_body(request, self.config.serve.body), type=Feedback)
+            told = msgspec.json.decode(await read_body(request, self.config.serve.max_body_bytes), type=Feedback)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidValue("feedback", "the body", f"ids and labels ({error})") from None
         return _json(await self._service.feedback(told.ids, told.labels))

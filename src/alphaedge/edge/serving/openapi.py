@@ -213,7 +213,7 @@ def _refusals(config: EdgeConfig) -> dict[str, Any]:
         400: "Something in the request is wrong.",
         401: "The token is missing or wrong.",
         404: "There is no such model or version.",
-        413: f"The body is larger than {config.serve.body} bytes, or would be when decompressed.",
+        413: f"The body is larger than {config.serve.max_body_bytes} bytes, or would be when decompressed.",
         415: "The body is compressed in a way that is not known here.",
         503: "Not now: nothing to predict with has been learned yet, or the disk is full.",
     }

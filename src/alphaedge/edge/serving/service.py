@@ -92,7 +92,7 @@ class Service:
     async def tidy(self) -> None:
         """For ever, now and then: end the wait for outcomes that do not come, and drop what was learned long ago."""
         while True:
-            await asyncio.sleep(min(TIDY_EVERY, self.config.feedback.window / 2))
+            await asyncio.sleep(min(TIDY_EVERY, self.config.feedback.window_seconds / 2))
             try:
                 while await self._tidy_some():
                     await asyncio.sleep(PAUSE)
@@ -102,7 +102,7 @@ class Service:
     async def _tidy_some(self) -> bool:
         """A little of it, since predictions wait meanwhile; whether there may be more."""
         feedback, now = self.config.feedback, self.clock()
-        before, negative = now - feedback.window, feedback.silence == "negative"
+        before, negative = now - feedback.window_seconds, feedback.unanswered == "negative"
         ended = await self._written(self._scribe.tidy(lambda j: j.expire(before, negative=negative, now=now)))
         self._pending -= ended
         gone = await self._written(self._scribe.tidy(lambda j: j.forget(read_learned_mark(self.data).previous, before)))

@@ -22,13 +22,10 @@ def optimizer_can_be_sent_to_another_process(rule: Optimizer) -> None:
 
 def models_do_not_influence_each_other(rule: Optimizer) -> None:
     """Stacked models with different step counts move as each moves alone."""
-    value, gradient, steps = (
-        torch.ones(3, 4),
-        torch.randn(3, 4, generator=torch.Generator().manual_seed(0)),
-        torch.tensor([1, 5, 9]),
-    )
-    together, *rest = value.clone(), torch.zeros(3, 4), torch.ones(3, 4)
-    rule.update(together, *rest, gradient.clone(), steps)
+    gradient = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+    value, steps = torch.ones(3, 4), torch.tensor([1, 5, 9])
+    together = value.clone()
+    rule.update(together, torch.zeros(3, 4), torch.ones(3, 4), gradient.clone(), steps)
     for k in range(3):
         alone, m, v = value[k : k + 1].clone(), torch.zeros(1, 4), torch.ones(1, 4)
         rule.update(alone, m, v, gradient[k : k + 1].clone(), steps[k : k + 1])

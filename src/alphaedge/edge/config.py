@@ -1,6 +1,5 @@
 """The configuration of a live edge: its name, its model, its ports and the peers that it trusts."""
 
-import importlib
 from pathlib import Path
 from typing import Annotated, Final, Literal, get_args
 
@@ -10,15 +9,16 @@ from torch import nn
 
 from alphaedge import toml
 from alphaedge.core.fields import Field
-from alphaedge.core.methods import METHODS, Method
+from alphaedge.core.methods import Method
 from alphaedge.core.model import IdTable, Model
 from alphaedge.core.online import Online
 from alphaedge.edge.cores import CoreSharing
-from alphaedge.errors import InvalidValue, ModelError, check_choice
+from alphaedge.errors import InvalidValue, ModelError
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp
 from alphaedge.names import check_name
-from alphaedge.settings import MethodSettings, RowOptimizer, online
+from alphaedge.import_path import make_object
+from alphaedge.settings import MethodSettings, RowOptimizer, check_method, online
 
 Task = Literal["classify", "regress"]
 Count = Annotated[int, Meta(ge=1)]
@@ -55,6 +55,7 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     A factory returns an ``alphaedge.Model``, or an ``nn.Module`` that takes the fields in their order; then ``tables``
     names its id tables. label_scale: about the size of the labels, to regress. batch_size: labels per online step.
+    optimizer: import path of an optimizer of your own, in the place of Adam; ``rate`` is then not used.
     """
 
     name: str = "model"
@@ -67,6 +68,7 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     label_scale: Positive = 1.0
     batch_size: Count = 50
     rate: Positive = 0.003
+    optimizer: str | None = None
     id_rows: RowOptimizer = "adagrad"
     id_rate: Positive = 0.1
     local_steps: Count = 1
@@ -80,6 +82,7 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         names = [f.name for f in self.fields]
         if len(set(names)) < len(names):
             raise InvalidValue("model.fields", names, "each name once")
+        _ = self.online  # an optimizer of one's own is refused now, not later
 
     def make(self) -> Model:
         """Make the model, with its initial parameters."""
@@ -98,33 +101,26 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return Model(made, fields=[f.name for f in self.fields], tables=tables, loss=loss)
 
     def _call_factory(self) -> Model | nn.Module:
-        path = self.factory or ""
-        module, colon, name = path.partition(":")
-        if not (module and colon and name):
-            raise InvalidValue("model.factory", path, "package.module:function")
-        try:
-            made = getattr(importlib.import_module(module), name)()
-        except (ImportError, AttributeError) as error:
-            raise InvalidValue("model.factory", path, f"a function that can be imported ({error})") from error
+        made = make_object("model.factory", self.factory or "")
         if not isinstance(made, Model | nn.Module):
             raise ModelError(
-                f"model.factory: {path} returns {type(made).__name__}, not an nn.Module or alphaedge.Model"
+                f"model.factory: {self.factory} returns {type(made).__name__}, not an nn.Module or alphaedge.Model"
             )
         return made
 
     @property
     def online(self) -> Online:
         """The online step: optimizers and rates."""
-        return online(self.rate, self.id_rows, self.id_rate, self.local_steps)
+        return online(self.rate, self.id_rows, self.id_rate, self.local_steps, self.optimizer)
 
 
 class MethodConfig(MethodSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The method by its name, and what differs from its defaults."""
+    """The method by its name, or the import path of a function that makes one, and what differs from its defaults."""
 
     name: str = "alphaedge"
 
     def __post_init__(self) -> None:
-        check_choice("method.name", self.name, METHODS)
+        check_method("method.name", self.name)
         self.make()
 
     def make(self) -> Method:

@@ -1,7 +1,6 @@
-"""A net that breaks in two and heals: real edges, each in a network namespace of its own, joined by a switch."""
+"""A network that splits in two and heals: real edges, each in a network namespace of its own, joined by a switch."""
 
 import contextlib
-import datetime as dt
 import json
 import os
 import subprocess
@@ -14,59 +13,60 @@ import pytest
 
 from alphaedge.edge.trust.authority import CertificateFolder
 
+from ..credentials import utc_now
 from ..hostile import peer, run_command, skip_or_fail, status
 from ..processes import BATCH, EVERY, Edge, events, wait_for
 
-NAMES = ("berlin", "boston", "beijing", "bogota", "brisbane")
-PORT = 8443
-CALL = """
+EDGES = ("berlin", "boston", "beijing", "bogota", "brisbane")
+NORTH, SOUTH = (0, 1), (2, 3, 4)  # positions of the edges on each side of the partition
+PEER_PORT, API_PORT = 8443, 8080
+WAIT_SECONDS = 120.0
+POST_SCRIPT = """
 import json, sys, urllib.request
 request = urllib.request.Request(sys.argv[1], sys.stdin.buffer.read())
 print(urllib.request.urlopen(request, timeout=30).read().decode())
 """
 
 
-class Net:
-    """Namespaces, a cable from each to a switch, and a second switch to which some are moved.
+class Network:
+    """One namespace per edge, a cable from each to a switch, and a second switch that some are moved to.
 
-    The switches have a namespace as well: nothing here touches the machine's own net, nor its firewall.
+    The switches have a namespace as well: nothing here touches the machine's own network or firewall.
     """
 
     def __init__(self, count: int) -> None:
-        self.switch, self.places = f"ae{os.getpid()}s", [f"ae{os.getpid()}n{i}" for i in range(count)]
+        self.switch, self.namespaces = f"ae{os.getpid()}s", [f"ae{os.getpid()}n{i}" for i in range(count)]
         self.addresses = [f"10.77.0.{i + 1}" for i in range(count)]
 
     def build(self) -> None:
-        for place in (self.switch, *self.places):
-            run_command("ip", "netns", "add", place)
-            run_command("ip", "-n", place, "link", "set", "lo", "up")
+        for namespace in (self.switch, *self.namespaces):
+            run_command("ip", "netns", "add", namespace)
+            run_command("ip", "-n", namespace, "link", "set", "lo", "up")
         for bridge in ("one", "two"):
             run_command("ip", "-n", self.switch, "link", "add", bridge, "type", "bridge")
             run_command("ip", "-n", self.switch, "link", "set", bridge, "up")
-        for i, place in enumerate(self.places):
-            run_command(
-                *("ip", "-n", self.switch, "link", "add", f"port{i}", "type", "veth"),
-                *("peer", "name", "eth0", "netns", place),
-            )
-            run_command("ip", "-n", place, "addr", "add", f"{self.addresses[i]}/24", "dev", "eth0")
-            run_command("ip", "-n", place, "link", "set", "eth0", "up")
+        for i, namespace in enumerate(self.namespaces):
+            cable = ("link", "add", f"port{i}", "type", "veth", "peer", "name", "eth0", "netns", namespace)
+            run_command("ip", "-n", self.switch, *cable)
+            run_command("ip", "-n", namespace, "addr", "add", f"{self.addresses[i]}/24", "dev", "eth0")
+            run_command("ip", "-n", namespace, "link", "set", "eth0", "up")
             run_command("ip", "-n", self.switch, "link", "set", f"port{i}", "up")
-        self.plug(range(len(self.places)), "one")
+        self.plug(range(len(self.namespaces)), "one")
 
-    def plug(self, which: Sequence[int], bridge: str) -> None:
-        """Put some cables into a switch."""
-        for i in which:
+    def plug(self, positions: Sequence[int], bridge: str) -> None:
+        """Plug some cables into a switch."""
+        for i in positions:
             run_command("ip", "-n", self.switch, "link", "set", f"port{i}", "master", bridge)
 
     def remove(self) -> None:
-        for place in (*self.places, self.switch):
-            with contextlib.suppress(OSError):  # it may not have got so far
-                run_command("ip", "netns", "delete", place)
+        for namespace in (*self.namespaces, self.switch):
+            with contextlib.suppress(OSError):  # ``build`` may have failed before it
+                run_command("ip", "netns", "delete", namespace)
 
 
 @pytest.fixture
-def net() -> Iterator[Net]:
-    made = Net(len(NAMES))
+def network() -> Iterator[Network]:
+    made = Network(len(EDGES))
     try:
         made.build()
     except OSError as error:
@@ -76,45 +76,41 @@ def net() -> Iterator[Net]:
     made.remove()
 
 
-class Placed(Edge):
-    """An edge in a namespace; only from there can it be called."""
+class NamespacedEdge(Edge):
+    """An edge in a network namespace, which can be called only from there."""
 
-    def __init__(self, place: str, folder: Path, **changes: Any) -> None:
+    def __init__(self, namespace: str, folder: Path, **changes: Any) -> None:
         super().__init__(folder, **changes)
-        self.place = place
+        self.name = folder.name
+        self._python = ["ip", "netns", "exec", namespace, sys.executable]
 
     def start(self) -> None:
-        self.process = subprocess.Popen(
-            [*self._inside(), "-m", "alphaedge", "edge", "serve", "--config", str(self.path)],
-            stdout=subprocess.DEVNULL,
-        )
-
-    def _inside(self) -> list[str]:
-        return ["ip", "netns", "exec", self.place, sys.executable]
+        command = [*self._python, "-m", "alphaedge", "edge", "serve", "--config", str(self.path)]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
     def post(self, path: str, body: bytes | dict[str, Any], **headers: str) -> dict[str, Any]:
-        url = f"http://127.0.0.1:8080{path}"
-        words = [*self._inside(), "-I", "-c", CALL, url]
-        done = subprocess.run(words, input=json.dumps(body).encode(), capture_output=True, check=True)
-        return dict(json.loads(done.stdout))
+        command = [*self._python, "-I", "-c", POST_SCRIPT, f"http://127.0.0.1:{API_PORT}{path}"]
+        result = subprocess.run(command, input=json.dumps(body).encode(), capture_output=True, check=True)
+        return dict(json.loads(result.stdout))
 
 
 @pytest.fixture
-def edges(net: Net, tmp_path: Path) -> Iterator[list[Placed]]:
-    authority, now = CertificateFolder(tmp_path / "certs"), dt.datetime.now(dt.UTC)
-    authority.init("shops", now=now, days=100)
+def edges(network: Network, tmp_path: Path) -> Iterator[list[NamespacedEdge]]:
+    folder, now = CertificateFolder(tmp_path / "certs"), utc_now()
+    folder.init("shops", now=now, days=100)
     made = []
-    for i, name in enumerate(NAMES):
-        authority.issue(name, "DE", [net.addresses[i]], now=now, days=50)
+    for i, name in enumerate(EDGES):
+        folder.issue(name, "DE", [network.addresses[i]], now=now, days=50)
         peers = {
-            "host": net.addresses[i],
-            "port": PORT,
-            "seeds": [f"{net.addresses[0]}:{PORT}"] if i else [],
+            "host": network.addresses[i],
+            "port": PEER_PORT,
+            "seeds": [f"{network.addresses[0]}:{PEER_PORT}"] if i else [],
             "certificate": f"../certs/{name}.pem",
             "key": f"../certs/{name}.key",
             "authority": "../certs/ca.pem",
         }
-        made.append(Placed(net.places[i], tmp_path / name, edge=name, peers=peers, serve={"port": 8080}))
+        changes = {"edge": name, "peers": peers, "serve": {"port": API_PORT}}
+        made.append(NamespacedEdge(network.namespaces[i], tmp_path / name, **changes))
     try:
         for edge in made:
             edge.start()
@@ -125,51 +121,55 @@ def edges(net: Net, tmp_path: Path) -> Iterator[list[Placed]]:
 
 
 def learn(edge: Edge, seed: int) -> None:
-    """One period."""
+    """Report the labels of one aggregation period."""
     some = events(BATCH * EVERY, seed)
     _, ids = edge.predict([e[0] for e in some], [e[1] for e in some], [e[2] for e in some])
-    told = {"ids": ids, "labels": [e[3] for e in some]}
-    assert edge.post("/v2/models/shop/feedback", told)["accepted"] == len(some)
+    feedback = {"ids": ids, "labels": [e[3] for e in some]}
+    assert edge.post("/v2/models/shop/feedback", feedback)["accepted"] == len(some)
 
 
-def there(edge: Edge) -> set[str]:
-    """The others that an edge believes to be there."""
+def all_learn(edges: Sequence[Edge], seed: int) -> None:
+    for position, edge in enumerate(edges):
+        learn(edge, seed + position)
+
+
+def alive_peers(edge: Edge) -> set[str]:
     return {name for name, one in status(edge).peers.items() if one.alive}
 
 
-def await_views(edges: Sequence[Edge], right: Callable[[Edge], bool], what: str, seconds: float = 60) -> None:
-    wait_for(lambda: all(right(e) for e in edges), what, seconds)
+def publications(edge: Edge, peers: set[str]) -> set[int]:
+    """Return the numbers of the publications of some peers that an edge knows of."""
+    return {peer(edge, name).publication for name in peers}
+
+
+def wait_for_all(edges: Sequence[NamespacedEdge], condition: Callable[[NamespacedEdge], bool], what: str) -> None:
+    wait_for(lambda: all(condition(edge) for edge in edges), what, WAIT_SECONDS)
 
 
 @pytest.mark.long
-def test_halves_of_a_broken_net_go_on_alone_and_find_each_other_again(net: Net, edges: list[Placed]) -> None:
-    everybody = set(NAMES)
-    await_views(edges, lambda e: there(e) == everybody - {e.folder.name}, "all to know all", 120)
-    for place, edge in enumerate(edges):
-        learn(edge, place)
-    await_views(edges, lambda e: all(p.publication == 1 for p in status(e).peers.values()), "all to hear of all")
+@pytest.mark.timeout(900)
+def test_the_halves_of_a_partition_go_on_and_find_each_other_again(
+    network: Network, edges: list[NamespacedEdge]
+) -> None:
+    others = {name: set(EDGES) - {name} for name in EDGES}
+    wait_for_all(edges, lambda e: alive_peers(e) == others[e.name], "every edge to see every other")
+    all_learn(edges, seed=0)
+    wait_for_all(edges, lambda e: publications(e, others[e.name]) == {1}, "every edge to hear of every publication")
 
-    net.plug([0, 1], "two")
-    sides = {e.folder.name: set(NAMES[:2]) if place < 2 else set(NAMES[2:]) for place, e in enumerate(edges)}
-    await_views(edges, lambda e: there(e) == sides[e.folder.name] - {e.folder.name}, "the break to be noticed")
-    for place, edge in enumerate(edges):
-        learn(edge, 100 + place)
-    await_views(edges, lambda e: status(e).aggregations == 2, "both sides to go on")
+    network.plug(NORTH, "two")
+    near = {EDGES[i]: {EDGES[j] for j in side if j != i} for side in (NORTH, SOUTH) for i in side}
+    far = {name: others[name] - near[name] for name in EDGES}
+    wait_for_all(edges, lambda e: alive_peers(e) == near[e.name], "the partition to be noticed")
+    all_learn(edges, seed=100)
+    wait_for_all(edges, lambda e: status(e).aggregations == 2, "both sides to go on")
+    wait_for_all(edges, lambda e: publications(e, near[e.name]) == {2}, "every edge to hear from its side")
     for edge in edges:
-        mine, name = sides[edge.folder.name], edge.folder.name
-        wait_for(lambda e=edge, m=mine - {name}: all(peer(e, j).publication == 2 for j in m), "news of the own side")  # type: ignore[misc]
-        assert all(peer(edge, j).publication == 1 for j in everybody - mine), "nothing comes from the other side"
+        assert publications(edge, far[edge.name]) == {1}, "nothing comes from the other side"
 
-    net.plug([0, 1], "one")
-    whole = dict.fromkeys(NAMES, 2)
-    await_views(
-        edges,
-        lambda e: {j: p.publication for j, p in status(e).peers.items() if p.alive} | {e.folder.name: 2} == whole,
-        "all to know all, and the last of all, again",
-        seconds=20,
-    )
-    for place, edge in enumerate(edges):
-        learn(edge, 200 + place)
-    await_views(edges, lambda e: status(e).aggregations == 3, "an aggregation that may choose from all")
-    across = {e.folder.name: everybody - sides[e.folder.name] for e in edges}
-    assert all(any(peer(e, j).neighbour for j in across[e.folder.name]) for e in edges), "they are neighbours again"
+    network.plug(NORTH, "one")
+    wait_for_all(edges, lambda e: alive_peers(e) == others[e.name], "every edge to see every other again")
+    wait_for_all(edges, lambda e: publications(e, others[e.name]) == {2}, "every edge to hear from the other side")
+    all_learn(edges, seed=200)
+    wait_for_all(edges, lambda e: status(e).aggregations == 3, "an aggregation with neighbours from all edges")
+    for edge in edges:
+        assert any(peer(edge, name).neighbour for name in far[edge.name]), "the sides are neighbours again"

@@ -1,4 +1,4 @@
-"""What the README shows works as it is printed; benchmarks run in their quick form."""
+"""The README's examples run as printed; benchmarks run in their quick form."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from .data.archives import real
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-LIVE = {"demo", "status", "dashboard", "replay"}  # commands that need edges
+LIVE = {"demo", "status", "dashboard", "replay"}  # commands that need running edges: test_live_commands.py
 SMALL = ["--edges", "4", "--events", "400", "--jobs", "1"]
 
 
@@ -24,7 +24,7 @@ def _blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
 
 
-def _commands() -> list[str]:
+def readme_commands() -> list[str]:
     return [line for block in _blocks("sh") for line in block.splitlines() if line.startswith("alphaedge ")]
 
 
@@ -37,24 +37,24 @@ def test_the_python_example_runs_as_printed(tmp_path: Path, monkeypatch: pytest.
 
 def test_the_commands_run_in_the_order_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    commands = _commands()
+    commands = readme_commands()
     assert len(commands) >= 5
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     for command in commands:
         words = shlex.split(command, comments=True)[1:]
         if "--data" in words or "reproduce" in words or words[0] in LIVE:
-            continue  # below, and in test_live_commands.py
+            continue  # tested below and in test_live_commands.py
         whole = words[0] != "simulate" or {"--help", "--config", "--table"} & set(words)
         small = [] if whole else [*SMALL, "--seeds", "1"]
-        found = CliRunner().invoke(app, [*words, *small])
-        assert found.exit_code == 0, f"{command}: {found.output}"
+        result = CliRunner().invoke(app, [*words, *small])
+        assert result.exit_code == 0, f"{command}: {result.output}"
 
 
 @real
 @pytest.mark.long
 def test_the_commands_on_real_data_run_in_a_short_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for place, command in enumerate(_commands()):
+    for place, command in enumerate(readme_commands()):
         words = shlex.split(command, comments=True)[1:]
         if words[0] in LIVE:
             continue
@@ -66,18 +66,18 @@ def test_the_commands_on_real_data_run_in_a_short_form(tmp_path: Path, monkeypat
             short = ["--out", str(tmp_path / str(place))]
         else:
             continue
-        found = CliRunner().invoke(app, [*words, *short])
-        assert found.exit_code == 0, f"{command}: {found.output}"
+        result = CliRunner().invoke(app, [*words, *short])
+        assert result.exit_code == 0, f"{command}: {result.output}"
 
 
-def test_the_two_commands_are_targets_of_the_makefile() -> None:
+def test_make_commands_are_targets_of_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for block in _blocks("sh"):
         for target in re.findall(r"^make ([a-z-]+)", block, flags=re.MULTILINE):
             assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
 
 
-def test_every_file_that_is_named_is_there() -> None:
+def test_every_file_that_the_readme_names_exists() -> None:
     for path in re.findall(r"`((?:src|docs|benchmarks)/[^`*]*)`|\]\(([^)#:]+)\)", README):
         assert (ROOT / (path[0] or path[1])).exists(), path
 
@@ -88,6 +88,7 @@ def test_every_file_that_is_named_is_there() -> None:
         ("engine", {"mlp", "deepfm"}),
         ("aggregation", {"mlp", "deepfm"}),
         ("transfer", {"changed_over_full", "known_peer_over_full", "bf16_over_full"}),
+        ("startup", {"import alphaedge", "alphaedge --help", "alphaedge status --help", "alphaedge edge init"}),
         ("isolation", {"p99_ratio", "p50_ratio", "failed"}),
         pytest.param("dashboard", {"6", "200"}, marks=pytest.mark.long),
         pytest.param("serving", {"ratio_to_mlserver"}, marks=[pytest.mark.long, pytest.mark.timeout(1200)]),
@@ -96,10 +97,10 @@ def test_every_file_that_is_named_is_there() -> None:
     ],
 )
 def test_a_benchmark_writes_the_figures_it_promises(name: str, keys: set[str], tmp_path: Path) -> None:
-    figures = tmp_path / "figures.json"
-    command = [sys.executable, "-m", f"benchmarks.{name}", "--quick", "--json", str(figures)]
+    file = tmp_path / "figures.json"
+    command = [sys.executable, "-m", f"benchmarks.{name}", "--quick", "--json", str(file)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    found = json.loads(figures.read_text(encoding="utf-8"))
-    assert keys <= set(found)
+    figures = json.loads(file.read_text(encoding="utf-8"))
+    assert keys <= set(figures)
     if "mlp" in keys:
-        assert all(found[k]["ratio"] > 0 for k in keys)
+        assert all(figures[k]["ratio"] > 0 for k in keys)

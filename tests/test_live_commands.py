@@ -1,4 +1,4 @@
-"""The README's commands for live edges, as they are printed but for the address."""
+"""The README's commands for live edges run as printed, except for the address."""
 
 import os
 import shlex
@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from .edge.processes import CONFIG, Edge
-from .test_documented import LIVE, _commands
+from .test_documented import LIVE, readme_commands
 
 ADDRESS = "http://localhost:8080"
-_WORDS = [shlex.split(command, comments=True)[1:] for command in _commands()]
+_WORDS = [shlex.split(command, comments=True)[1:] for command in readme_commands()]
 PRINTED = {words[0]: words for words in _WORDS if words[0] in LIVE}
 
 
@@ -25,19 +25,19 @@ def alphaedge(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def edge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
-    """An edge with the model that replay says fits the data."""
+    """Run an edge with the model that ``replay --print-config`` prints."""
     folder = tmp_path_factory.mktemp("edge")
     printed = alphaedge("replay", "--data", "synthetic", "--print-config", folder=folder).stdout
-    made = Edge(folder, model=None)
-    made.path.write_text(made.path.read_text() + "\n" + printed)
+    running = Edge(folder, model=None)
+    running.path.write_text(running.path.read_text() + "\n" + printed)
     try:
-        made.start()
-        yield made
+        running.start()
+        yield running
     finally:
-        made.end()
+        running.end()
 
 
-def test_the_readme_shows_each_of_them() -> None:
+def test_the_readme_shows_every_live_command() -> None:
     assert set(PRINTED) == LIVE
     assert CONFIG["edge"] == "berlin"
 
@@ -49,13 +49,13 @@ def test_replay_streams_a_data_set(edge: Edge, tmp_path: Path) -> None:
     assert "AUC" in done.stdout
 
 
-def test_status_tells_how_the_fleet_is(edge: Edge, tmp_path: Path) -> None:
+def test_status_shows_the_fleet(edge: Edge, tmp_path: Path) -> None:
     done = alphaedge(*(edge.url if word == ADDRESS else word for word in PRINTED["status"]), folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "berlin" in done.stdout
 
 
-def test_the_dashboard_of_an_edge_elsewhere_is_served_here_until_it_is_interrupted(edge: Edge, tmp_path: Path) -> None:
+def test_dashboard_serves_the_page_until_it_is_interrupted(edge: Edge, tmp_path: Path) -> None:
     words = [edge.url if word == ADDRESS else word for word in PRINTED["dashboard"]]
     command = [sys.executable, "-m", "alphaedge", *words, "--port", "0"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}

@@ -1,4 +1,4 @@
-"""``alphaedge simulate --data``: an archive that is not there is one clear line; one that is there runs."""
+"""``alphaedge simulate --data``: a missing or damaged archive ends with one clear line; a good one runs."""
 
 import json
 import zipfile
@@ -19,12 +19,12 @@ def simulate(*args: str) -> Result:
 
 
 @pytest.fixture(autouse=True)
-def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALPHAEDGE_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def test_an_archive_that_nobody_may_download_is_asked_for(tmp_path: Path) -> None:
+def test_an_archive_that_must_be_fetched_by_hand_is_explained(tmp_path: Path) -> None:
     result = simulate("--data", "airquality")
     assert result.exit_code == 2, result.output
     (line,) = [line for line in result.output.splitlines() if line.startswith("error")]
@@ -39,13 +39,13 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
     assert str(tmp_path / "tafeng.zip") in result.stderr
 
 
-def test_an_unknown_model_is_refused_with_those_of_the_data() -> None:
+def test_an_unknown_model_is_refused_with_the_models_of_the_data_set() -> None:
     result = simulate("--data", "airquality", "--model", "deepfm")
     assert result.exit_code == 2, result.output
     assert "model: found 'deepfm'; allowed: one of mlp, change" in result.stderr
 
 
-def test_an_archive_that_is_there_runs_with_what_suits_it(tmp_path: Path) -> None:
+def test_a_good_archive_runs_with_the_defaults_of_its_data_set(tmp_path: Path) -> None:
     users = "".join(f"{1 + e}::F::1::10::{e}8067\n" for e in range(10))
     ratings = "".join(f"{1 + i % 10}::{1 + i % 3}::{1 + i * i % 5}::{i}\n" for i in range(200))
     movies = "".join(f"{m}::Film {m} (1995)::Drama\n" for m in (1, 2, 3))
@@ -58,5 +58,5 @@ def test_an_archive_that_is_there_runs_with_what_suits_it(tmp_path: Path) -> Non
     summary = json.loads((tmp_path / "s.json").read_text())
     assert (summary["data"], summary["edges"], summary["metric"]) == ("movielens", 10, "AUC")
     settings = load(tmp_path / "out" / "config.toml")
-    suits = CATALOG["movielens"].models["deepfm"].rate
-    assert (settings.data, settings.model, settings.rate) == ("movielens", "deepfm", suits)
+    rate = CATALOG["movielens"].models["deepfm"].rate
+    assert (settings.data, settings.model, settings.rate) == ("movielens", "deepfm", rate)

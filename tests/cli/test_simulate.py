@@ -1,4 +1,4 @@
-"""``alphaedge simulate``: one clear line for every mistake, a folder for every run, and Ctrl-C keeps what is done."""
+"""``alphaedge simulate``: mistakes end with one clear line, results go to a folder, Ctrl-C keeps finished runs."""
 
 import json
 import os
@@ -34,10 +34,10 @@ def no_traceback(result: Result) -> None:
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
-    """A run with a folder and a file of its summary."""
+    """Run once with --out and --json."""
     out = tmp_path_factory.mktemp("cli")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Results, "pictures", lambda self: [])  # they take longest, and test_results looks at them
+        patch.setattr(Results, "pictures", lambda self: [])  # slow, and tested in test_results
         result = tiny(
             "--methods", "alphaedge,noagg", "--seeds", "2", "--delay", "1", "--peers", "1", "--adversaries", "0.34",
             "--aggregate-every", "4", "--no-home", "--out", str(out / "first"), "--json", str(out / "summary.json"),
@@ -60,7 +60,7 @@ def test_a_line_says_whether_learning_from_each_other_helped(first: tuple[Path, 
     gain = rows["alphaedge"]["mean"] - rows["noagg"]["mean"]
     pairs = enumerate(zip(rows["alphaedge"]["per_edge"], rows["noagg"]["per_edge"], strict=True))
     gaps = {edge: a - b for edge, (a, b) in pairs if edge not in hostile}
-    assert len(gaps) < 3, "so that the hostile ones would be noticed"
+    assert len(gaps) < 3, "some edges are hostile, or the test shows nothing"
     line = next(text for text in first[1].output.splitlines() if text.startswith("Learning from each other"))
     assert (
         f"{gain:+.4f} AUC over learning alone, better on {sum(g > 0 for g in gaps.values())} of {len(gaps)} edges"
@@ -130,7 +130,7 @@ def test_a_dash_prints_the_summary_and_nothing_else() -> None:
     assert "edge-batches" in result.stderr
 
 
-def test_what_should_be_known_is_noted() -> None:
+def test_notes_are_printed() -> None:
     result = tiny("--methods", "alphaedge")
     assert result.exit_code == 0
     assert "everybody is a neighbour" in " ".join(result.output.split())
@@ -154,16 +154,16 @@ MISTAKES: list[tuple[list[str], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("args", "said"), MISTAKES, ids=[" ".join(args) for args, _ in MISTAKES])
-def test_a_mistake_ends_with_code_2_and_one_clear_line(args: list[str], said: list[str]) -> None:
+@pytest.mark.parametrize(("args", "words"), MISTAKES, ids=[" ".join(args) for args, _ in MISTAKES])
+def test_a_mistake_ends_with_code_2_and_one_clear_line(args: list[str], words: list[str]) -> None:
     result = tiny("--methods", "alphaedge", *args)
     no_traceback(result)
     assert result.exit_code == 2
     lines = [line for line in result.output.splitlines() if line.startswith("error")]
     assert len(lines) == 1
-    # One line, not folded: it can be searched for, whatever the width of the terminal.
-    for words in said:
-        assert words in lines[0]
+    # One line, not wrapped to the terminal's width, so that it can be searched for.
+    for word in words:
+        assert word in lines[0]
 
 
 def test_mistakes_go_to_standard_error() -> None:
@@ -173,11 +173,11 @@ def test_mistakes_go_to_standard_error() -> None:
 
 
 @pytest.mark.parametrize("option", ["--out", "--json"])
-def test_a_place_that_cannot_be_written_is_refused_before_any_work(
+def test_a_path_that_cannot_be_written_is_refused_before_any_work(
     option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def working(*args: Any, **kwargs: Any) -> None:
-        raise AssertionError("work has started")
+        raise AssertionError("the simulation has started")
 
     monkeypatch.setattr("alphaedge.cli.simulate_output.simulate", working)
     (tmp_path / "file").touch()
@@ -191,7 +191,7 @@ def test_a_folder_for_the_summary_file_is_refused_before_any_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def working(*args: Any, **kwargs: Any) -> None:
-        raise AssertionError("work has started")
+        raise AssertionError("the simulation has started")
 
     monkeypatch.setattr("alphaedge.cli.simulate_output.simulate", working)
     result = tiny("--methods", "noagg", "--json", str(tmp_path))
@@ -200,7 +200,7 @@ def test_a_folder_for_the_summary_file_is_refused_before_any_work(
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "words"),
     [
         ("seedz = 1", ["seedz", "found 1", "seeds"]),
         ("[store]\nedgez = 1", ["store.edgez", "found 1", "edges"]),
@@ -209,14 +209,14 @@ def test_a_folder_for_the_summary_file_is_refused_before_any_work(
         ("seeds =", ["config", "TOML"]),
     ],
 )
-def test_a_mistake_in_the_configuration_is_named(content: str, said: list[str], tmp_path: Path) -> None:
+def test_a_mistake_in_the_configuration_is_named(content: str, words: list[str], tmp_path: Path) -> None:
     path = tmp_path / "c.toml"
     path.write_text(content)
     result = cli("--config", str(path))
     no_traceback(result)
     assert result.exit_code == 2
-    for words in said:
-        assert words in " ".join(result.output.split())
+    for word in words:
+        assert word in " ".join(result.output.split())
 
 
 def test_help_lists_every_option_with_an_example() -> None:
@@ -227,7 +227,7 @@ def test_help_lists_every_option_with_an_example() -> None:
 
 
 def interrupted(out: Path, jobs: int, events: int, starts: str, *args: str) -> tuple[int, str, dict[str, Any]]:
-    """Run the command and press Ctrl-C when the line of the method ``starts`` appears in its progress."""
+    """Run the command and press Ctrl-C once the progress shows the method ``starts``."""
     command = [
         sys.executable, "-m", "alphaedge", "simulate", "--edges", "4", "--events", str(events), "--batch-size", "50",
         "--methods", "noagg,fedweight,nops,alphaedge,randps", "--jobs", str(jobs),
@@ -238,25 +238,25 @@ def interrupted(out: Path, jobs: int, events: int, starts: str, *args: str) -> t
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, start_new_session=True
     ) as process:
         assert process.stdout is not None
-        said = b""
+        output = b""
         try:
-            while f"  {starts} ".encode() not in said:
+            while f"  {starts} ".encode() not in output:
                 piece = os.read(process.stdout.fileno(), 65536)
-                assert piece, f"it ended by itself: {said.decode()}"
-                said += piece
-            os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the command and its workers
-            said += process.stdout.read()
+                assert piece, f"it ended on its own: {output.decode()}"
+                output += piece
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the command and its workers
+            output += process.stdout.read()
             code = process.wait(timeout=120)
         finally:
             process.kill()
-    return code, said.decode(), json.loads((out / "summary.json").read_text())
+    return code, output.decode(), json.loads((out / "summary.json").read_text())
 
 
-def test_ctrl_c_keeps_what_was_finished_and_ends_with_code_130(tmp_path: Path) -> None:
-    code, said, summary = interrupted(tmp_path, 1, 4_000, "fedweight", "--executor", "one-at-a-time")
+def test_ctrl_c_keeps_finished_runs_and_ends_with_code_130(tmp_path: Path) -> None:
+    code, output, summary = interrupted(tmp_path, 1, 4_000, "fedweight", "--executor", "one-at-a-time")
     assert code == 130
-    assert "Interrupted" in said
-    assert "Traceback" not in said
+    assert "Interrupted" in output
+    assert "Traceback" not in output
     assert list(summary["methods"]) == ["noagg"]
     assert summary["interrupted"] is True
     assert "interrupted: 4 of 5 runs are missing" in summary["messages"]
@@ -266,11 +266,11 @@ def test_ctrl_c_keeps_what_was_finished_and_ends_with_code_130(tmp_path: Path) -
 
 
 @pytest.mark.long
-def test_ctrl_c_ends_several_processes_too(tmp_path: Path) -> None:
-    """The fourth method begins when two are done, one of them long ago."""
-    code, said, summary = interrupted(tmp_path, 2, 30_000, "alphaedge")
+def test_ctrl_c_also_ends_worker_processes(tmp_path: Path) -> None:
+    """The fourth method starts when two have finished, one of them long before."""
+    code, output, summary = interrupted(tmp_path, 2, 30_000, "alphaedge")
     assert code == 130
-    assert "Traceback" not in said
+    assert "Traceback" not in output
     assert summary["interrupted"] is True
     assert set(summary["methods"]) <= {"noagg", "fedweight", "nops"}
     assert len(summary["methods"]) >= 1

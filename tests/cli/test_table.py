@@ -1,4 +1,4 @@
-"""``alphaedge simulate --table``: the guess is shown, every mistake is one clear line, and a saved run runs again."""
+"""``alphaedge simulate --table``: prints how the table is read, refuses mistakes, and repeats a saved run."""
 
 import json
 from pathlib import Path
@@ -42,15 +42,15 @@ def squeezed(result: Result) -> str:
     return " ".join(result.output.split())
 
 
-def test_the_guess_is_printed_before_anything_runs(tmp_path: Path) -> None:
+def test_how_the_table_is_read_is_printed_before_anything_runs(tmp_path: Path) -> None:
     result = run(tmp_path, sales())
     assert result.exit_code == 0, result.output
-    said = "classify sold by shop in the order of day, from categories colour; numbers price"
-    assert said in squeezed(result)
-    assert squeezed(result).index(said) < squeezed(result).index("edge-batches")
+    reading = "classify sold by shop in the order of day, from categories colour; numbers price"
+    assert reading in squeezed(result)
+    assert squeezed(result).index(reading) < squeezed(result).index("edge-batches")
 
 
-def test_with_a_dash_the_guess_does_not_mix_with_the_summary(tmp_path: Path) -> None:
+def test_with_a_dash_standard_output_has_the_summary_only(tmp_path: Path) -> None:
     result = run(tmp_path, sales(), "--json", "-")
     assert result.exit_code == 0, result.output
     summary = json.loads(result.stdout)
@@ -58,7 +58,7 @@ def test_with_a_dash_the_guess_does_not_mix_with_the_summary(tmp_path: Path) -> 
     assert "classify sold by shop" in " ".join(result.stderr.split())
 
 
-def test_only_named_columns_are_used_if_some_are_named(tmp_path: Path) -> None:
+def test_if_columns_are_named_no_others_are_used(tmp_path: Path) -> None:
     result = run(tmp_path, sales(), "--id", "colour")
     assert result.exit_code == 0, result.output
     assert "from ids colour" in squeezed(result)
@@ -144,16 +144,16 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("changes", "args", "said"), MISTAKES.values(), ids=list(MISTAKES))
-def test_a_mistake_ends_with_code_2_and_one_line_that_says_what_where_and_what_is_allowed(
-    changes: dict[str, Any], args: list[str], said: list[str], tmp_path: Path
+@pytest.mark.parametrize(("changes", "args", "words"), MISTAKES.values(), ids=list(MISTAKES))
+def test_a_mistake_ends_with_code_2_and_one_line_that_names_the_field_and_what_is_allowed(
+    changes: dict[str, Any], args: list[str], words: list[str], tmp_path: Path
 ) -> None:
     line = mistake(run(tmp_path, sales(**changes), *args))
-    for words in said:
-        assert words in line
+    for word in words:
+        assert word in line
 
 
-def test_an_unknown_task_is_refused_with_those_that_are_known(tmp_path: Path) -> None:
+def test_an_unknown_task_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     line = mistake(run(tmp_path, sales(), "--task", "rank"))
     for words in ("task", "'rank'", "classify", "regress"):
         assert words in line
@@ -183,5 +183,5 @@ def test_columns_without_a_table_are_refused() -> None:
     assert "table" in mistake(simulate(*NAMED))
 
 
-def test_a_table_and_another_data_set_do_not_go_together(tmp_path: Path) -> None:
+def test_a_table_and_another_data_set_exclude_each_other(tmp_path: Path) -> None:
     assert "table" in mistake(run(tmp_path, sales(), "--data", "movielens"))

@@ -16,14 +16,16 @@ PUBLIC = {
     # models
     "Model", "IdTable", "Loss", "Adagrad", "Adam", "SGD",
     # methods and their parts
-    "Method",
+    "methods", "Method",
     "Learned", "ByRecords", "Uniform", "Alone",
     "Greedy", "Random", "Everybody", "Fixed", "Nobody",
     "Home",
+    # what a rule of your own is made of
+    "Aggregation", "Mixing", "PeerMemory", "Weights", "Selection", "View", "Optimizer",
     # a live edge in one's own process
     "Edge",
     # errors
-    "AlphaEdgeError", "InvalidValue", "ModelError",
+    "AlphaEdgeError", "InvalidValue", "ModelError", "RuleError",
 }  # fmt: skip
 
 
@@ -36,15 +38,17 @@ def test_every_public_name_exists_and_says_what_it_is() -> None:
     assert all(getattr(alphaedge, name).__doc__ for name in alphaedge.__all__)
 
 
-def test_every_public_thing_lives_where_the_table_says() -> None:
-    assert {name: getattr(alphaedge, name).__module__ for name in alphaedge.__all__} == alphaedge._MODULES
+def test_every_public_thing_lives_where_the_tables_say() -> None:
+    assert {name: getattr(alphaedge, name).__module__ for name in alphaedge._MODULES} == alphaedge._MODULES
+    assert {name: getattr(alphaedge, name).__name__ for name in alphaedge._SUBMODULES} == alphaedge._SUBMODULES
 
 
 def test_type_checkers_see_the_same_names_from_the_same_modules() -> None:
     tree = ast.parse(Path(alphaedge.__file__).read_text(encoding="utf-8"))
     (block,) = [s for s in tree.body if isinstance(s, ast.If) and ast.unparse(s.test) == "TYPE_CHECKING"]
     seen = {n.asname: s.module for s in block.body if isinstance(s, ast.ImportFrom) for n in s.names}
-    assert seen == alphaedge._MODULES
+    packages = {name: module.rpartition(".")[0] for name, module in alphaedge._SUBMODULES.items()}
+    assert seen == alphaedge._MODULES | packages
 
 
 def test_dir_shows_the_public_names_and_nothing_else() -> None:

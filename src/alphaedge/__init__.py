@@ -14,9 +14,9 @@ __version__ = "0.1.0"
 # Where each public name lives. Its module is imported when the name is first used (PEP 562), so that `import alphaedge`
 # and the command line start without torch. A new name also needs a line below, for type checkers.
 _MODULES = {
-    "SGD": "alphaedge.core.rules.sgd",
     "Adagrad": "alphaedge.core.rules.adagrad",
     "Adam": "alphaedge.core.rules.adam",
+    "Aggregation": "alphaedge.core.aggregation",
     "Alone": "alphaedge.core.rules.alone",
     "AlphaEdgeError": "alphaedge.errors",
     "ByRecords": "alphaedge.core.rules.by_records",
@@ -34,27 +34,43 @@ _MODULES = {
     "Loss": "alphaedge.core.model",
     "Method": "alphaedge.core.methods",
     "MethodSettings": "alphaedge.settings",
+    "Mixing": "alphaedge.core.aggregation",
     "Model": "alphaedge.core.model",
     "ModelError": "alphaedge.errors",
     "Nobody": "alphaedge.core.rules.nobody",
+    "Optimizer": "alphaedge.core.optimizer",
+    "PeerMemory": "alphaedge.core.aggregation",
     "Random": "alphaedge.core.rules.random",
     "Results": "alphaedge.simulation.results",
+    "RuleError": "alphaedge.errors",
+    "SGD": "alphaedge.core.rules.sgd",
+    "Selection": "alphaedge.core.selection",
     "Settings": "alphaedge.simulation.config",
     "Store": "alphaedge.data.synthetic",
     "Stream": "alphaedge.data.stream",
     "Uniform": "alphaedge.core.rules.uniform",
+    "View": "alphaedge.core.selection",
+    "Weights": "alphaedge.core.aggregation",
     "simulate": "alphaedge.simulation.simulate",
     "synthetic": "alphaedge.data.synthetic",
 }
-__all__ = list(_MODULES)
+# Public modules.
+_SUBMODULES = {"methods": "alphaedge.core.methods"}
+__all__ = [*_MODULES, *_SUBMODULES]
 
 if TYPE_CHECKING:
+    from alphaedge.core import methods as methods
+    from alphaedge.core.aggregation import Aggregation as Aggregation
+    from alphaedge.core.aggregation import Mixing as Mixing
+    from alphaedge.core.aggregation import PeerMemory as PeerMemory
+    from alphaedge.core.aggregation import Weights as Weights
     from alphaedge.core.fields import Field as Field
     from alphaedge.core.home import Home as Home
     from alphaedge.core.methods import Method as Method
     from alphaedge.core.model import IdTable as IdTable
     from alphaedge.core.model import Loss as Loss
     from alphaedge.core.model import Model as Model
+    from alphaedge.core.optimizer import Optimizer as Optimizer
     from alphaedge.core.rules.adagrad import Adagrad as Adagrad
     from alphaedge.core.rules.adam import Adam as Adam
     from alphaedge.core.rules.alone import Alone as Alone
@@ -67,6 +83,8 @@ if TYPE_CHECKING:
     from alphaedge.core.rules.random import Random as Random
     from alphaedge.core.rules.sgd import SGD as SGD
     from alphaedge.core.rules.uniform import Uniform as Uniform
+    from alphaedge.core.selection import Selection as Selection
+    from alphaedge.core.selection import View as View
     from alphaedge.data.stream import Dataset as Dataset
     from alphaedge.data.stream import Stream as Stream
     from alphaedge.data.synthetic import Store as Store
@@ -75,6 +93,7 @@ if TYPE_CHECKING:
     from alphaedge.errors import AlphaEdgeError as AlphaEdgeError
     from alphaedge.errors import InvalidValue as InvalidValue
     from alphaedge.errors import ModelError as ModelError
+    from alphaedge.errors import RuleError as RuleError
     from alphaedge.settings import MethodSettings as MethodSettings
     from alphaedge.simulation.conditions import Conditions as Conditions
     from alphaedge.simulation.config import Settings as Settings
@@ -85,12 +104,16 @@ else:  # type checkers should refuse names that are not listed
 
     def __getattr__(name: str) -> Any:
         """Import a public name on first use and keep it."""
-        if name not in _MODULES:
+        if name in _SUBMODULES:
+            value: Any = import_module(_SUBMODULES[name])
+        elif name in _MODULES:
+            value = getattr(import_module(_MODULES[name]), name)
+        else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+        globals()[name] = value
         return value
 
 
 def __dir__() -> list[str]:
     """List the public names and the version, not the submodules that happen to be imported."""
-    return sorted([*_MODULES, "__version__"])
+    return sorted([*__all__, "__version__"])

@@ -38,6 +38,7 @@ layers: setup
 
 reference: setup  ## write the generated sections and pictures of the documentation anew
 	$(BIN)/python -m tools.reference
+	$(BIN)/python -m tools.architecture
 
 docs: setup  ## build the documentation to site/; a broken link or name is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

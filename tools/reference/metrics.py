@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 from alphaedge.edge.serving.metrics import Metrics
-from alphaedge.edge.store.status import LearnerStatus, PeerStatus, write
+from alphaedge.edge.store.status import LearnerStatus, PeerStatus, write_status
 from tools.reference.markdown import sentence, table
 
 HISTOGRAM_LABELS = ("le", "quantile")  # belong to the format, not to the metric
@@ -19,7 +19,7 @@ def section() -> str:
         metrics.answered("infer", 200, 0.001)
         served = {family.name for family in metrics.registry.collect()}
         peers = {"boston": PeerStatus(region="US")}
-        write(LearnerStatus(edge="berlin", region="DE", schema="0", started=0.0, peers=peers), path)
+        write_status(LearnerStatus(edge="berlin", region="DE", schema="0", started=0.0, peers=peers), path)
         for family in metrics.registry.collect():
             name = family.name + ("_total" if family.type == "counter" else "")
             labels = sorted({label for sample in family.samples for label in sample.labels} - {*HISTOGRAM_LABELS})

@@ -119,7 +119,7 @@ def with_labels(data: Dataset, edge: int, labels: Tensor) -> Dataset:
 def predictions(world: World, edge: int) -> Tensor:
     """What an edge predicted, [batches, B]; NaN where it was not there."""
     start = int(world.batches.at_label[edge])
-    return world.record.predictions[start : start + world.batches.count[edge]]
+    return world.log.predictions[start : start + world.batches.count[edge]]
 
 
 class Factors(nn.Module):

@@ -23,7 +23,7 @@ def test_an_adversary_learns_as_an_edge_with_flipped_labels_would_and_is_scored_
     attacked = seen(data=data, conditions=QUARTER, **shared)
     misled = seen(data=flipped, **shared)
     for one, two in zip(attacked.worlds, misled.worlds, strict=True):
-        assert torch.equal(one.record.predictions, two.record.predictions)
+        assert torch.equal(one.log.predictions, two.log.predictions)
     one, two = (r.results.scores.filter(pl.col("edge") == hostile)["score"] for r in (attacked, misled))
     assert one.to_list() == pytest.approx((1 - two).to_list())
     honest = pl.col("edge") != hostile

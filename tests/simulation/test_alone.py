@@ -106,7 +106,7 @@ def by_hand(
 def test_deepfm_alone_learns_as_a_plain_loop_does(rows: str, rule: Callable[[nn.Module, Model], Step]) -> None:
     data = shortened(shop_data(edges=2, events=1400), SIZE * 202)
     found = seen(methods=["noagg"], data=data, id_rows=rows, rate=RATE, batch_size=SIZE)
-    assert int(found.world.fleet.steps.min()) >= 200
+    assert int(found.world.models.steps.min()) >= 200
     expected = by_hand(data, 1, make_model(data, None, 0), rule)
     assert torch.allclose(predictions(found.world, 1), expected, atol=1e-4)
 
@@ -187,9 +187,9 @@ def test_an_edge_alone_does_not_depend_on_the_others(clock: str) -> None:
 
 def test_edges_with_different_initial_models_start_from_different_models() -> None:
     data = measured(3, 4)
-    twins = replace(data, streams=data.streams[:1] * 3)
+    alike = replace(data, streams=data.streams[:1] * 3)
     same, different = (
-        seen(methods=["noagg"], data=twins, model=linear, batch_size=SIZE, initial=i).world
+        seen(methods=["noagg"], data=alike, model=linear, batch_size=SIZE, initial=i).world
         for i in ("shared", "different")
     )
     assert torch.allclose(predictions(same, 0), predictions(same, 1), atol=1e-6)
@@ -204,5 +204,5 @@ def test_a_model_of_double_precision_stays_so() -> None:
         return Model(nn.Linear(2, 1).double(), fields=["x"], loss="mse")
 
     found = seen(methods=["alphaedge", "noagg"], data=data, model=double, batch_size=SIZE, executor="one-at-a-time")
-    assert all(world.fleet.dense.dtype == torch.float64 for world in found.worlds)
+    assert all(world.models.dense.dtype == torch.float64 for world in found.worlds)
     assert all(row["mean"] is not None for row in found.results.summary()["methods"].values())

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from alphaedge import AlphaEdge, Dataset, Learned, Model, NoPS, Results, simulate
+from alphaedge import Dataset, Learned, Model, Results, simulate
+from alphaedge.core.methods import alphaedge, nops
 from alphaedge.core.state import ModelState
 from alphaedge.simulation import engine
 from alphaedge.simulation.training_span import TrainingSpan
@@ -49,8 +50,8 @@ def run(data: Dataset, task: str = "regress", **settings: Any) -> Results:
 
 
 METHODS = {
-    "nops": NoPS(aggregation=Learned(batches=1, steps=2), aggregate_every=5, home=None),
-    "with a twin": AlphaEdge(aggregation=Learned(batches=1, steps=2), aggregate_every=5),
+    "nops": nops(aggregation=Learned(weight_batches=1, steps=2), aggregate_every=5, home=None),
+    "with a home model": alphaedge(aggregation=Learned(weight_batches=1, steps=2), aggregate_every=5),
 }
 
 
@@ -75,9 +76,9 @@ def test_a_broken_edge_stops_with_a_message_and_the_others_go_on(executor: str, 
         assert math.isfinite(row["mean"])
 
 
-def test_nobody_fetches_from_an_edge_that_has_stopped() -> None:
+def test_an_edge_that_has_stopped_is_not_pulled_from() -> None:
     found = run(poisoned(), methods={"nops": METHODS["nops"]}, clock="batch-index")
-    # It breaks in the stretch after the aggregation at batch 19.
+    # It breaks in the span after the aggregation at batch 19.
     shares = found.weights.filter((pl.col("peer") == 1) & (pl.col("edge") != 1) & (pl.col("share") > 0))
     assert shares["time"].max() <= 24 / (BATCHES - 1)
 
@@ -115,20 +116,20 @@ def test_every_broken_edge_of_every_seed_is_named() -> None:
     assert named == ["noagg: seed 0, edge 1", "noagg: seed 1, edge 1"]
 
 
-def test_a_twin_that_breaks_does_not_silence_its_edge_unnoticed() -> None:
+def test_a_home_model_that_breaks_does_not_silence_its_edge_unnoticed() -> None:
     """Only the never-mixed model of edge 0 has outputs that are no numbers."""
-    fleets: list[ModelState] = []
-    real = engine.run_stretch
+    states: list[ModelState] = []
+    real = engine.run_span
 
-    def twins_break(fleet: ModelState, stretch: TrainingSpan, *args: Any, **kwargs: Any) -> Tensor:
-        fleets.append(fleet)
-        outputs = real(fleet, stretch, *args, **kwargs)
-        if fleet is not fleets[0]:
-            outputs[(stretch.edges == 0).unsqueeze(1) & (stretch.predicted >= 10)] = torch.nan
+    def home_model_breaks(state: ModelState, span: TrainingSpan, *args: Any, **kwargs: Any) -> Tensor:
+        states.append(state)
+        outputs = real(state, span, *args, **kwargs)
+        if state is not states[0]:
+            outputs[(span.edges == 0).unsqueeze(1) & (span.predicted >= 10)] = torch.nan
         return outputs
 
-    with mock.patch.object(engine, "run_stretch", twins_break):
-        twin = {"m": METHODS["with a twin"]}
-        found = seen(data=measured(2, 20, SIZE), methods=twin, model=linear, batch_size=SIZE)
+    with mock.patch.object(engine, "run_span", home_model_breaks):
+        methods = {"m": METHODS["with a home model"]}
+        found = seen(data=measured(2, 20, SIZE), methods=methods, model=linear, batch_size=SIZE)
     sound = bool(torch.isfinite(predictions(found.world, 0)).all())
     assert sound or [m for m in found.results.summary()["messages"] if "edge 0" in m]

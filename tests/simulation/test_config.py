@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from alphaedge import (
-    AlphaEdge,
     Conditions,
     Fixed,
     Greedy,
@@ -15,12 +14,12 @@ from alphaedge import (
     InvalidValue,
     Learned,
     MethodSettings,
-    NoAgg,
+    Nobody,
     Random,
     Settings,
     Store,
 )
-from alphaedge.core.methods import METHODS
+from alphaedge.core.methods import METHODS, noagg
 from alphaedge.simulation.config import build, load
 
 
@@ -152,7 +151,7 @@ EVERYTHING = Settings(
     initial="different",
     executor="one-at-a-time",
     store=Store(edges=5, events=99, pull=2.5, seed=3),
-    method=MethodSettings(aggregate_every=9, peers=2, gather=2, home=False, newcomer=0.25),
+    method=MethodSettings(aggregate_every=9, peers=2, weight_batches=2, home=False, newcomer=0.25),
     conditions=Conditions(
         delay=1, staleness=2, drop=0.1, noisy_edges=(1, 2), label_noise=0.1, joins={1: 0.25}, leaves={2: 0.5, 1: 0.75}
     ),
@@ -210,15 +209,14 @@ def test_without_overrides_every_method_is_as_it_comes() -> None:
 def test_overrides_reach_the_methods_that_have_them() -> None:
     over = MethodSettings(
         aggregate_every=30, peers=2, replace=2, select_every=3, weight_rate=0.5, weight_steps=4, newcomer=0.1,
-        remember=False, gather=3, train_on_aggregation=False, adopt_rows=False, home=False,
+        remember=False, weight_batches=3, train_on_aggregation=False, adopt_rows=False, home=False,
     )  # fmt: skip
     greedy = over.apply("alphaedge")
-    assert isinstance(greedy, AlphaEdge)
     assert isinstance(greedy.selection, Greedy)
     assert (greedy.selection.peers, greedy.selection.replace, greedy.selection.every) == (2, 2, 3)
     assert isinstance(greedy.aggregation, Learned)
     rule = greedy.aggregation
-    assert (rule.rate, rule.steps, rule.newcomer, rule.remember, rule.batches) == (0.5, 4, 0.1, False, 3)
+    assert (rule.rate, rule.steps, rule.newcomer, rule.remember, rule.weight_batches) == (0.5, 4, 0.1, False, 3)
     assert (greedy.aggregate_every, greedy.train_on_aggregation, greedy.adopt_rows, greedy.home) == (
         30,
         False,
@@ -230,14 +228,14 @@ def test_overrides_reach_the_methods_that_have_them() -> None:
     assert (drawn.peers, drawn.every) == (2, 3)
     fixed = over.apply("fedweight")
     assert isinstance(fixed.selection, Fixed)
-    assert (fixed.selection.peers, fixed.aggregate_every) == (2, 30)
-    assert over.apply("noagg") == NoAgg(aggregate_every=30)
+    assert (fixed.selection.peers, fixed.selection.every, fixed.aggregate_every) == (2, 3, 30)
+    assert over.apply("noagg") == noagg(aggregate_every=30, selection=Nobody(every=3))
 
 
 @pytest.mark.parametrize("name", ["alphaedge-paper", "randps-paper", "nops-paper"])
 def test_literal_readings_stay_literal(name: str) -> None:
     over = MethodSettings(
-        weight_rate=0.5, weight_steps=4, newcomer=0.1, remember=True, gather=3, train_on_aggregation=True,
+        weight_rate=0.5, weight_steps=4, newcomer=0.1, remember=True, weight_batches=3, train_on_aggregation=True,
         adopt_rows=True, home=True,
     )  # fmt: skip
     assert over.apply(name) == METHODS[name]()
@@ -249,6 +247,6 @@ def test_home_can_be_asked_for() -> None:
 
 @pytest.mark.parametrize("every", [1, 2, 5, 200])
 def test_any_aggregation_period_goes_with_the_defaults(every: int) -> None:
-    """Also one shorter than the batches that are gathered by default."""
+    """Also one shorter than the weight batches by default."""
     for name in METHODS:
         assert MethodSettings(aggregate_every=every).apply(name).aggregate_every == every

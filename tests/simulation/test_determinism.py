@@ -85,7 +85,7 @@ def test_a_module_with_dropout_gives_the_same_results_twice(executor: str) -> No
 def test_a_seeds_run_is_the_same_alone_or_stacked_with_others(clock: str) -> None:
     alone, stacked = (seen(methods=["alphaedge"], seeds=s, clock=clock, **SETTINGS) for s in (1, 3))
     for one, three in zip(alone.worlds, stacked.worlds, strict=True):
-        assert len(three.fleet) == 3 * len(one.fleet)
+        assert len(three.models) == 3 * len(one.models)
         for edge in range(4):
             mine, theirs = predictions(one, edge), predictions(three, edge)
             assert torch.allclose(mine, theirs, atol=1e-5, equal_nan=True)
@@ -101,8 +101,8 @@ def test_seeds_too_many_for_one_stack_are_the_same_runs() -> None:
         cut = seen(methods=["uniweight"], **shared)
     assert [len(world.seeds) for world in stacked.worlds] == [3]
     assert [len(world.seeds) for world in cut.worlds] == [2, 1]
-    together = torch.cat([world.record.predictions for world in cut.worlds])
-    assert torch.allclose(together, stacked.world.record.predictions, atol=1e-5)
+    together = torch.cat([world.log.predictions for world in cut.worlds])
+    assert torch.allclose(together, stacked.world.log.predictions, atol=1e-5)
     assert cut.results.scores.drop("score").equals(stacked.results.scores.drop("score"))
 
 

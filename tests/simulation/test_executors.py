@@ -9,7 +9,8 @@ from unittest import mock
 import pytest
 import torch
 
-from alphaedge import AlphaEdge, Conditions, Field, Greedy, Learned, MethodSettings, Model, NoPS
+from alphaedge import Conditions, Field, Greedy, Learned, MethodSettings, Model
+from alphaedge.core.methods import alphaedge, alphaedge_paper, nops
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp
 
@@ -19,7 +20,7 @@ METHODS = ["alphaedge", "nops", "fedweight", "alphaedge-paper"]
 ROUGH = Conditions(delay=2, staleness=1, drop=0.3, drop_stretch=2.0, adversaries=0.34)
 CHURN = Conditions(delay=1, joins={2: 0.2}, leaves={0: 0.8}, label_noise=0.1, down_edges_fetch=False, drop=0.2)
 # Selection at every aggregation, so that a neighbour chosen differently would be noticed.
-FEW = MethodSettings(peers=1, aggregate_every=20, weight_steps=3, gather=2)
+FEW = MethodSettings(peers=1, aggregate_every=20, weight_steps=3, weight_batches=2)
 SHOP = shortened(shop_data(events=1450), 5 * 214)
 
 
@@ -30,13 +31,13 @@ def both(**settings: Any) -> tuple[Seen, Seen]:
 
 def assert_they_agree(stacked: Seen, loop: Seen, steps: int = 200, atol: float = 1e-4) -> None:
     for name, one, two in zip(stacked.results.methods, stacked.worlds, loop.worlds, strict=True):
-        assert int(one.fleet.steps.min()) >= steps, name
-        assert torch.equal(one.fleet.steps, two.fleet.steps), name
-        assert torch.equal(one.record.done, two.record.done), name
-        close = torch.isclose(one.record.predictions, two.record.predictions, atol=atol, rtol=0, equal_nan=True)
+        assert int(one.models.steps.min()) >= steps, name
+        assert torch.equal(one.models.steps, two.models.steps), name
+        assert torch.equal(one.log.done, two.log.done), name
+        close = torch.isclose(one.log.predictions, two.log.predictions, atol=atol, rtol=0, equal_nan=True)
         assert bool(close.all()), name
         assert [link.neighbours for link in one.links] == [link.neighbours for link in two.links], name
-        assert torch.equal(one.record.bytes, two.record.bytes), name
+        assert torch.equal(one.log.bytes, two.log.bytes), name
     a, b = (r.results.summary()["methods"] for r in (stacked, loop))
     for name in stacked.results.methods:
         assert a[name]["per_edge"] == pytest.approx(b[name]["per_edge"], abs=atol), name
@@ -49,12 +50,12 @@ def test_they_agree_in_event_time_with_lazy_rows() -> None:
 
 def test_they_agree_in_lock_step_with_dense_rows_and_every_misfortune() -> None:
     rough: dict[str, Any] = {"id_rows": "dense", "clock": "batch-index", "conditions": ROUGH}
-    paper = replace(AlphaEdge.paper(), selection=Greedy(peers=1))
+    paper = replace(alphaedge_paper(), selection=Greedy(peers=1))
     assert_they_agree(*both(data=SHOP, model=shop_model(shop()), methods={"alphaedge-paper": paper}, **rough))
 
 
 def test_blocks_of_edges_are_a_way_of_computing_too() -> None:
-    methods = {"alphaedge": AlphaEdge(selection=Greedy(peers=2), aggregate_every=5, aggregation=Learned(steps=2))}
+    methods = {"alphaedge": alphaedge(selection=Greedy(peers=2), aggregate_every=5, aggregation=Learned(steps=2))}
     shared: dict[str, Any] = {"data": measured(5, 21), "model": linear, "batch_size": 5, "methods": methods}
     whole = seen(**shared)
     with mock.patch("alphaedge.simulation.task.BLOCK", 2):
@@ -78,7 +79,7 @@ def test_all_methods_agree_on_modules_without_ids(clock: str, model: Callable[[]
 
 @pytest.mark.long
 def test_they_agree_on_mixed_running_statistics() -> None:
-    methods = {"nops": NoPS(home=None, statistics="mixed", aggregation=Learned(steps=2, batches=2))}
+    methods = {"nops": nops(home=None, statistics="mixed", aggregation=Learned(steps=2, weight_batches=2))}
     model = partial(exact, normalised)
     assert_they_agree(*both(data=measured(2, 214), model=model, clock="batch-index", methods=methods), **EXACT)
 
@@ -97,12 +98,12 @@ def test_all_methods_agree_on_deepfm_whatever_happens(clock: str, id_rows: str, 
 
 @pytest.mark.long
 @pytest.mark.parametrize("clock", ["event-time", "batch-index"])
-def test_they_agree_on_gathered_batches_several_local_steps_and_different_starts(clock: str) -> None:
+def test_they_agree_on_weight_batches_several_local_steps_and_different_starts(clock: str) -> None:
     found = both(
         store=shop(events=1550, edges=4),
         model=partial(exact, shop_model(shop(edges=4))),
         clock=clock,
-        method=MethodSettings(peers=1, aggregate_every=6, gather=3, home=True),
+        method=MethodSettings(peers=1, aggregate_every=6, weight_batches=3, home=True),
         local_steps=2,
         initial="different",
         conditions=ROUGH,

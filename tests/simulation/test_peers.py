@@ -51,10 +51,10 @@ def test_with_at_most_k_plus_one_edges_the_learned_methods_are_one_to_the_bit(
 
 def test_with_more_edges_they_are_not() -> None:
     """So that the test above can fail."""
-    few = MethodSettings(aggregate_every=5, gather=1, weight_steps=2, peers=1, home=False)
+    few = MethodSettings(aggregate_every=5, weight_batches=1, weight_steps=2, peers=1, home=False)
     shared = SMALL | {"method": few, "executor": "one-at-a-time", "rate": 0.05}
     found = seen(methods=LEARNED, data=measured(4, 30), model=linear, **shared)
-    greedy, drawn, everybody = (world.record.predictions for world in found.worlds)
+    greedy, drawn, everybody = (world.log.predictions for world in found.worlds)
     assert not torch.allclose(greedy, drawn, atol=1e-3, equal_nan=True)
     assert not torch.allclose(greedy, everybody, atol=1e-3, equal_nan=True)
 
@@ -80,7 +80,7 @@ MANY: dict[str, Any] = SMALL | {
     "model": linear,
     "clock": "batch-index",
     "executor": "one-at-a-time",
-    "method": MethodSettings(aggregate_every=8, gather=1, weight_steps=2, peers=2, home=False),
+    "method": MethodSettings(aggregate_every=8, weight_batches=1, weight_steps=2, peers=2, home=False),
 }
 
 
@@ -137,7 +137,7 @@ def test_an_edge_chooses_by_the_shares_that_its_neighbours_told() -> None:
 
 @pytest.mark.parametrize("method", ["alphaedge", "fedweight", "randps"])
 def test_an_edge_whose_peers_have_all_left_finds_others(method: str) -> None:
-    one = MethodSettings(aggregate_every=5, gather=1, weight_steps=2, peers=1, home=False)
+    one = MethodSettings(aggregate_every=5, weight_batches=1, weight_steps=2, peers=1, home=False)
     gone = Conditions(leaves=dict.fromkeys(range(4), 0.5))
     found = simulate(methods=[method], conditions=gone, **(MANY | {"method": one}))
     mixes = found.weights.filter(pl.col("peer") != pl.col("edge"))
@@ -181,7 +181,7 @@ def test_alphaedge_finds_the_planted_peers_and_randps_does_not() -> None:
         batch_size=10,
         clock="batch-index",
         rate=0.05,
-        method=MethodSettings(aggregate_every=5, gather=2, peers=2, home=False),
+        method=MethodSettings(aggregate_every=5, weight_batches=2, peers=2, home=False),
     )
     greedy, drawn = ([late_pairs(found, m, s) for s in range(seeds)] for m in ("alphaedge", "randps"))
 

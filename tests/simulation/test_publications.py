@@ -10,7 +10,7 @@ from .fleets import factors, normalised
 EDGES = 3
 
 
-def fleet() -> ModelState:
+def models() -> ModelState:
     return ModelState.start([factors(4, 6)], [0] * EDGES)
 
 
@@ -26,7 +26,7 @@ def move(some: ModelState, by: float) -> None:
 
 
 def test_the_first_generation_is_the_initial_model() -> None:
-    some = fleet()
+    some = models()
     found = Publications(some, 2, ())
     slot, number = found.slot(torch.arange(EDGES), staleness=0)
     assert number.tolist() == [0] * EDGES
@@ -35,7 +35,7 @@ def test_the_first_generation_is_the_initial_model() -> None:
 
 
 def test_only_rows_trained_since_the_last_publication_change() -> None:
-    some = fleet()
+    some = models()
     found = Publications(some, 1, ())
     before = [t.clone() for t in found.tables]
     trained = nothing_trained(some)
@@ -51,8 +51,8 @@ def test_only_rows_trained_since_the_last_publication_change() -> None:
     assert found.records[0].tolist() == [0, 0, 70]
 
 
-def test_who_does_not_publish_stays_as_it_was() -> None:
-    some = fleet()
+def test_an_edge_that_does_not_publish_stays_as_it_was() -> None:
+    some = models()
     found = Publications(some, 1, ())
     before = [t.clone() for t in (found.dense, *found.tables)]
     trained = [torch.ones_like(flags) for flags in nothing_trained(some)]
@@ -65,7 +65,7 @@ def test_who_does_not_publish_stays_as_it_was() -> None:
 
 
 def test_a_row_that_only_mixing_moved_is_published_as_it_was_trained() -> None:
-    some = fleet()
+    some = models()
     found = Publications(some, 1, ())
     trained = nothing_trained(some)
     trained[1][0, 3] = True
@@ -80,7 +80,7 @@ def test_a_row_that_only_mixing_moved_is_published_as_it_was_trained() -> None:
 
 
 def test_older_generations_can_be_read_as_they_were() -> None:
-    some = fleet()
+    some = models()
     depth = 3
     found = Publications(some, depth, ())
     edge, records = torch.tensor([1]), torch.ones(EDGES, dtype=torch.long)
@@ -103,7 +103,7 @@ def test_older_generations_can_be_read_as_they_were() -> None:
 
 
 def test_edges_in_different_generations_publish_together() -> None:
-    some = fleet()
+    some = models()
     initial = some.dense.clone()
     found = Publications(some, 2, ())
     none, records = nothing_trained(some), torch.ones(EDGES, dtype=torch.long)
@@ -118,7 +118,7 @@ def test_edges_in_different_generations_publish_together() -> None:
 
 
 def test_a_newcomer_starts_from_anothers_newest_publication() -> None:
-    some = fleet()
+    some = models()
     found = Publications(some, 2, ())
     trained = [torch.ones_like(flags) for flags in nothing_trained(some)]
     for _ in range(3):

@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 
-from alphaedge import Conditions, InvalidValue, MethodSettings, NoAgg, Results, simulate
+from alphaedge import Conditions, InvalidValue, MethodSettings, Results, simulate
+from alphaedge.core.methods import noagg
 from alphaedge.metrics import interval95
 from alphaedge.simulation.config import load
 from alphaedge.simulation.results import writable
@@ -31,7 +32,7 @@ def regressed() -> Results:
         seeds=3,
         batch_size=SIZE,
         executor="one-at-a-time",
-        method=MethodSettings(aggregate_every=5, gather=1, weight_steps=2),
+        method=MethodSettings(aggregate_every=5, weight_batches=1, weight_steps=2),
     )
 
 
@@ -43,7 +44,7 @@ def sold() -> Results:
         seeds=2,
         batch_size=SIZE,
         executor="one-at-a-time",
-        method=MethodSettings(aggregate_every=5, gather=1, weight_steps=2),
+        method=MethodSettings(aggregate_every=5, weight_batches=1, weight_steps=2),
         conditions=Conditions(adversaries=0.34, delay=1),
     )
 
@@ -172,7 +173,7 @@ def test_the_saved_configuration_gives_the_same_simulation(folder: Path, sold: R
 
 
 def test_a_configuration_that_cannot_name_everything_says_so(tmp_path: Path) -> None:
-    found = simulate(methods={"mine": NoAgg()}, data=measured(2, 4), model=linear, batch_size=5)
+    found = simulate(methods={"mine": noagg()}, data=measured(2, 4), model=linear, batch_size=5)
     text = (found.save(tmp_path) / "config.toml").read_text()
     assert text.startswith("# This simulation was given its data and model and methods from Python")
     assert load(tmp_path / "config.toml") == found.settings

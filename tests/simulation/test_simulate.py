@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from alphaedge import (
-    AlphaEdge,
     AlphaEdgeError,
     Conditions,
     IdTable,
@@ -21,12 +20,11 @@ from alphaedge import (
     MethodSettings,
     Model,
     ModelError,
-    NoAgg,
     Results,
     Settings,
-    UniWeight,
     simulate,
 )
+from alphaedge.core.methods import alphaedge, noagg, uniweight
 from alphaedge.simulation.results import RunResult
 from alphaedge.simulation.run_log import Progress
 
@@ -162,7 +160,7 @@ def test_the_defaults_are_a_deepfm_to_classify_and_an_mlp_to_regress() -> None:
 
 def test_methods_of_ones_own_go_by_ones_own_names() -> None:
     found = simulate(
-        methods={"mine": AlphaEdge(aggregate_every=4), "plain": UniWeight(aggregate_every=4)},
+        methods={"mine": alphaedge(aggregate_every=4), "plain": uniweight(aggregate_every=4)},
         data=measured(3, 10),
         model=linear,
         batch_size=SIZE,
@@ -191,7 +189,7 @@ def test_data_with_nothing_to_regress_but_zeros_does_no_harm() -> None:
 def test_a_single_edge_is_alone_whatever_the_method() -> None:
     found = simulate(
         methods=["alphaedge", "fedweight", "noagg"], data=measured(1, 30), model=linear, batch_size=SIZE,
-        method=MethodSettings(gather=1, home=False),
+        method=MethodSettings(weight_batches=1, home=False),
     )  # fmt: skip
     rows = found.summary()["methods"]
     assert rows["alphaedge"]["mean"] == pytest.approx(rows["noagg"]["mean"], abs=1e-6)
@@ -212,8 +210,8 @@ def no_vmap() -> Model:
 
 def test_a_module_that_cannot_be_stacked_runs_one_at_a_time_and_it_is_said_once() -> None:
     shared: dict[str, Any] = {"data": measured(2, 12), "batch_size": SIZE}
-    found = simulate(methods={"a": NoAgg(), "b": NoAgg()}, model=no_vmap, **shared)
-    plain = simulate(methods={"a": NoAgg()}, model=linear, **shared)
+    found = simulate(methods={"a": noagg(), "b": noagg()}, model=no_vmap, **shared)
+    plain = simulate(methods={"a": noagg()}, model=linear, **shared)
     assert found.summary()["methods"]["a"]["mean"] == pytest.approx(plain.summary()["methods"]["a"]["mean"], abs=1e-6)
     said = [m for m in found.summary()["messages"] if "NoVmap" in m]
     assert said
@@ -290,7 +288,7 @@ def test_ctrl_c_at_a_bad_moment_loses_no_finished_run() -> None:
 
     before = signal.getsignal(signal.SIGINT)
     store = shop(edges=2, events=2000)
-    long = MethodSettings(aggregate_every=2, weight_steps=1000, gather=1)
+    long = MethodSettings(aggregate_every=2, weight_steps=1000, weight_batches=1)
     found = simulate(
         methods=["noagg", "nops", "alphaedge"],
         store=store,
@@ -328,7 +326,7 @@ def test_ctrl_c_while_several_processes_work_keeps_what_was_finished() -> None:
             model=shop_model(store),
             batch_size=50,
             jobs=2,
-            method=MethodSettings(aggregate_every=2, weight_steps=1000, gather=1),
+            method=MethodSettings(aggregate_every=2, weight_steps=1000, weight_batches=1),
             watch=watch,
         )
     assert found.interrupted

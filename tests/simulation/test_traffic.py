@@ -7,21 +7,8 @@ import polars as pl
 import pytest
 import torch
 
-from alphaedge import (
-    AlphaEdge,
-    Conditions,
-    Dataset,
-    Field,
-    Greedy,
-    Learned,
-    MethodSettings,
-    NoPS,
-    Random,
-    RandPS,
-    Stream,
-    UniWeight,
-    simulate,
-)
+from alphaedge import Conditions, Dataset, Field, Greedy, Learned, MethodSettings, Random, Stream, simulate
+from alphaedge.core.methods import alphaedge, nops, randps, uniweight
 from alphaedge.simulation import engine
 from alphaedge.simulation.world import World
 
@@ -51,7 +38,7 @@ def model() -> Any:
 
 def run(data: Dataset, **settings: Any) -> Any:
     shared: dict[str, Any] = {
-        "methods": {"m": UniWeight(aggregate_every=EVERY, adopt_rows=False)},
+        "methods": {"m": uniweight(aggregate_every=EVERY, adopt_rows=False)},
         "model": model,
         "batch_size": SIZE,
         "clock": "batch-index",
@@ -61,7 +48,7 @@ def run(data: Dataset, **settings: Any) -> Any:
 
 
 def fetched(found: Any, edge: int) -> dict[str, int]:
-    full, common, changed = found.world.record.bytes[edge].tolist()
+    full, common, changed = found.world.log.bytes[edge].tolist()
     return {"full": full, "common": common, "changed": changed}
 
 
@@ -106,16 +93,16 @@ def test_rows_that_the_sender_trains_again_are_fetched_again() -> None:
 
 def test_nothing_is_fetched_from_who_is_down() -> None:
     found = run(visits([[3] * 4, [3] * 4]), conditions=Conditions(drop=1.0))
-    assert int(found.world.record.bytes.sum()) == 0
+    assert int(found.world.log.bytes.sum()) == 0
     assert len(found.results.fetches) == 0
 
 
 STORE = shop(edges=5, events=200)
-LEARNED = Learned(batches=1, steps=1)
+LEARNED = Learned(weight_batches=1, steps=1)
 MANY = {
-    "alphaedge": AlphaEdge(aggregation=LEARNED, selection=Greedy(peers=2), aggregate_every=5, home=None),
-    "randps": RandPS(aggregation=LEARNED, selection=Random(peers=2), aggregate_every=5, home=None),
-    "nops": NoPS(aggregation=LEARNED, aggregate_every=5, home=None),
+    "alphaedge": alphaedge(aggregation=LEARNED, selection=Greedy(peers=2), aggregate_every=5, home=None),
+    "randps": randps(aggregation=LEARNED, selection=Random(peers=2), aggregate_every=5, home=None),
+    "nops": nops(aggregation=LEARNED, aggregate_every=5, home=None),
 }
 
 
@@ -125,7 +112,7 @@ def test_full_is_at_least_common_is_at_least_changed() -> None:
         conditions=Conditions(drop=0.2, staleness=1),
     )  # fmt: skip
     for world in found.worlds:
-        full, common, changed = world.record.bytes.T
+        full, common, changed = world.log.bytes.T
         assert bool((full >= common).all())
         assert bool((common >= changed).all())
         assert bool((full > common).any())
@@ -166,19 +153,19 @@ def test_several_seeds_add_up() -> None:
 def test_an_id_that_only_peers_know_starts_from_their_rows_when_it_is_first_needed(adopt: bool) -> None:
     """Edge 0 meets item 5 in its second period, item 6 in its third; edge 1 knows both from the start."""
     after: list[torch.Tensor] = []
-    real = engine.meet
+    real = engine.aggregate_group
 
-    def meet(world: World, edges: list[int], block: int) -> None:
+    def aggregate_group(world: World, edges: list[int], block: int) -> None:
         real(world, edges, block)
-        after.append(world.fleet.tables[1].value[0].clone())
+        after.append(world.models.tables[1].value[0].clone())
 
-    with mock.patch.object(engine, "meet", meet):
+    with mock.patch.object(engine, "aggregate_group", aggregate_group):
         found = run(
             visits([[3, 3, 3, 5, 6, 6], [5, 6, 5, 6, 5, 6]]),
-            methods={"m": UniWeight(aggregate_every=EVERY, adopt_rows=adopt)},
+            methods={"m": uniweight(aggregate_every=EVERY, adopt_rows=adopt)},
             rate=0.1,
         )
-    first, second, _ = after[-3:]  # before them comes a round in which both join
+    first, second, _ = after[-3:]  # before them comes a group in which both join
     initial = found.world.gradients.model.initial_table(1)
     # At the first aggregation edge 1 has trained item 5 alone, which edge 0 needs before the next.
     assert torch.equal(first[5], initial[5]) != adopt

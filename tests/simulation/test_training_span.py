@@ -1,4 +1,4 @@
-"""A stretch of many edges is each edge's own loop of predicting and learning, whatever gaps its plan has."""
+"""A span of many edges is each edge's own loop of predicting and learning, whatever gaps its plan has."""
 
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ PLANS: dict[int, tuple[list[int], list[int]]] = {
 class Setting:
     batches: Batches
     gradients: OneAtATime
-    fleet: ModelState
+    models: ModelState
 
 
 def setting() -> Setting:
@@ -38,8 +38,8 @@ def setting() -> Setting:
     model = factors(30, 20)
     inputs = Inputs.cut(data, model, SIZE)
     batches = Batches([inputs], [Labels.draw(data, inputs, SIZE, Conditions(), 0, torch.float32)])
-    fleet = ModelState.start([model], [0] * EDGES)
-    return Setting(batches, OneAtATime(model), fleet)
+    models = ModelState.start([model], [0] * EDGES)
+    return Setting(batches, OneAtATime(model), models)
 
 
 def loop(given: Setting, online: Online) -> dict[tuple[int, int], Tensor]:
@@ -48,75 +48,75 @@ def loop(given: Setting, online: Online) -> dict[tuple[int, int], Tensor]:
     for edge, (predicted, trained) in PLANS.items():
         some = torch.tensor([edge])
         for p, t in zip(predicted, trained, strict=True):
-            part = given.fleet.part(some)
+            part = given.models.select(some)
             if p >= 0:
                 batch = given.batches.get(some, torch.tensor([p]))
                 found[edge, p] = predict(part, batch, given.gradients)[0]
             if t >= 0:
                 learn(part, given.batches.get(some, torch.tensor([t])), given.gradients, online)
-                given.fleet.put(some, part)
+                given.models.write(some, part)
     return found
 
 
-def everything(fleet: ModelState) -> list[Tensor]:
-    tables = [x for t in fleet.tables for x in (t.value, t.m, t.v)]
-    return [fleet.dense, fleet.dense_m, fleet.dense_v, fleet.steps.float(), *tables]
+def everything(models: ModelState) -> list[Tensor]:
+    tables = [x for t in models.tables for x in (t.value, t.m, t.v)]
+    return [models.dense, models.dense_m, models.dense_v, models.steps.float(), *tables]
 
 
-@pytest.mark.parametrize("rows", ["lazy", "dense"])
+@pytest.mark.parametrize("lazy", [True, False])
 @pytest.mark.parametrize("same_pass", [True, False])
 @pytest.mark.parametrize("local_steps", [1, 2])
-def test_a_stretch_is_a_loop_over_its_edges(rows: str, same_pass: bool, local_steps: int) -> None:
-    online = Online(Adam(0.05, rows=rows), local_steps)  # type: ignore[arg-type]
+def test_a_span_is_a_loop_over_its_edges(lazy: bool, same_pass: bool, local_steps: int) -> None:
+    online = Online(Adam(0.05, lazy_rows=lazy), local_steps)
     together, alone = setting(), setting()
-    stretch = TrainingSpan.of(PLANS)
+    span = TrainingSpan.of(PLANS)
     for _ in range(2):  # the second starts from moments that are not zero
-        outputs = run_span(together.fleet, stretch, together.batches, together.gradients, online, same_pass=same_pass)
+        outputs = run_span(together.models, span, together.batches, together.gradients, online, same_pass=same_pass)
         expected = loop(alone, online)
         for place, (edge, (predicted, _)) in enumerate(PLANS.items()):
-            for column in range(stretch.predicted.shape[1]):
+            for column in range(span.predicted.shape[1]):
                 number = predicted[column] if column < len(predicted) else -1
                 if number >= 0:
                     assert torch.allclose(outputs[place, column], expected[edge, number], atol=1e-5)
                 else:
                     assert bool(outputs[place, column].isnan().all())
-        for mine, theirs in zip(everything(together.fleet), everything(alone.fleet), strict=True):
+        for mine, theirs in zip(everything(together.models), everything(alone.models), strict=True):
             assert torch.allclose(mine, theirs, atol=2e-5)
 
 
-@pytest.mark.parametrize("rows", ["lazy", "dense"])
-def test_the_row_that_nobody_means_stays_clean(rows: str) -> None:
+@pytest.mark.parametrize("lazy", [True, False])
+def test_the_scratch_row_stays_clean(lazy: bool) -> None:
     given = setting()
-    online = Online(Adam(0.05, rows=rows))  # type: ignore[arg-type]
-    run_span(given.fleet, TrainingSpan.of(PLANS), given.batches, given.gradients, online, same_pass=True)
-    for table in given.fleet.tables:
+    online = Online(Adam(0.05, lazy_rows=lazy))
+    run_span(given.models, TrainingSpan.of(PLANS), given.batches, given.gradients, online, same_pass=True)
+    for table in given.models.tables:
         assert not bool(table.value[:, -1].any())
         assert not bool(table.m[:, -1].any())
 
 
 def test_with_lazy_rows_only_rows_of_trained_batches_move_and_with_dense_rows_momentum_goes_on() -> None:
     moved = {}
-    for rows in ("lazy", "dense"):
+    for lazy in (True, False):
         given = setting()
-        online = Online(Adam(0.05, rows=rows))  # type: ignore[arg-type]
+        online = Online(Adam(0.05, lazy_rows=lazy))
         first, second = TrainingSpan.of({0: ([0], [0])}), TrainingSpan.of({0: ([1], [1])})
-        run_span(given.fleet, first, given.batches, given.gradients, online, same_pass=True)
-        before = given.fleet.tables[1].value.clone()
-        run_span(given.fleet, second, given.batches, given.gradients, online, same_pass=True)
-        changed = (given.fleet.tables[1].value != before).any(-1)
+        run_span(given.models, first, given.batches, given.gradients, online, same_pass=True)
+        before = given.models.tables[1].value.clone()
+        run_span(given.models, second, given.batches, given.gradients, online, same_pass=True)
+        changed = (given.models.tables[1].value != before).any(-1)
         assert not bool(changed[1:].any())
-        moved[rows] = set(changed[0].nonzero().flatten().tolist())
+        moved[lazy] = set(changed[0].nonzero().flatten().tolist())
     named = [set(given.batches.rows(torch.tensor([0]), torch.tensor([t]))[1][0].tolist()) - {20} for t in (0, 1)]
-    assert moved["lazy"] == named[1]
-    assert moved["dense"] == named[0] | named[1]
+    assert moved[True] == named[1]
+    assert moved[False] == named[0] | named[1]
     assert named[0] - named[1]
 
 
 def test_plans_of_different_length_are_filled_up_at_the_end() -> None:
-    stretch = TrainingSpan.of(PLANS)
-    assert stretch.edges.tolist() == [0, 1, 2]
-    assert stretch.predicted[2].tolist() == [5, 6, -1, -1, -1, -1]
-    assert stretch.trained[2].tolist() == [-1, 6, -1, -1, -1, -1]
+    span = TrainingSpan.of(PLANS)
+    assert span.edges.tolist() == [0, 1, 2]
+    assert span.predicted[2].tolist() == [5, 6, -1, -1, -1, -1]
+    assert span.trained[2].tolist() == [-1, 6, -1, -1, -1, -1]
 
 
 def test_a_module_whose_outputs_depend_on_the_mode_needs_two_passes() -> None:

@@ -24,6 +24,8 @@ alphaedge simulate --data movielens --methods alphaedge,noagg
 alphaedge simulate --table sales.csv --time day --edge shop --label sold --id item --number price
 
 alphaedge simulate --config results/first/config.toml --json again.json
+
+alphaedge simulate --methods alphaedge,median=mypackage.rules:median
 """
 _METHOD: Final = "Method"
 _CONDITIONS: Final = "Conditions"
@@ -42,9 +44,15 @@ def simulate(
     model: Annotated[
         str | None, option("Model, such as mlp or change for airquality. Default: the data set's.")
     ] = None,
-    rows: Annotated[int | None, option("Use this many events, those after the first quarter. Default: all.")] = None,
+    rows: Annotated[
+        int | None, option("Use at most this many events, those after the first quarter. Default: all.")
+    ] = None,
     methods: Annotated[
-        str | None, option(f"Methods, separated by commas: {', '.join(METHODS)}.", metavar="NAME,...")
+        str | None,
+        option(
+            f"Methods, separated by commas: {', '.join(METHODS)}; or your own, NAME=package.module:function.",
+            metavar="NAME,...",
+        ),
     ] = None,
     seeds: Annotated[int | None, option("Runs of each method, each with its own seed. Default: 1.")] = None,
     edges: Annotated[int | None, option("Edges of the synthetic data set. Default: 24.")] = None,
@@ -59,6 +67,17 @@ def simulate(
     select_every: Annotated[int | None, option("m: aggregations per selection. Default: 1.", panel=_METHOD)] = None,
     weight_rate: Annotated[
         float | None, option("Learning rate of the weights. Default: the method's.", panel=_METHOD)
+    ] = None,
+    aggregation: Annotated[
+        str | None,
+        option("An aggregation rule of your own for the learned methods.", panel=_METHOD, metavar="MODULE:RULE"),
+    ] = None,
+    selection: Annotated[
+        str | None,
+        option("A selection rule of your own for the learned methods.", panel=_METHOD, metavar="MODULE:RULE"),
+    ] = None,
+    optimizer: Annotated[
+        str | None, option("An optimizer of your own in place of Adam.", panel=_METHOD, metavar="MODULE:RULE")
     ] = None,
     home: Annotated[
         bool | None,
@@ -125,6 +144,7 @@ def simulate(
             "seeds": seeds,
             "batch_size": batch_size,
             "rate": rate,
+            "optimizer": optimizer,
             "clock": clock,
             "executor": executor,
             "store": {"edges": edges, "events": events},
@@ -134,6 +154,8 @@ def simulate(
                 "replace": replace,
                 "select_every": select_every,
                 "weight_rate": weight_rate,
+                "aggregation": aggregation,
+                "selection": selection,
                 "home": home,
             },
             "conditions": {

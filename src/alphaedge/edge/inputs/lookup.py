@@ -1,4 +1,4 @@
-"""From keys to rows: what a batch of examples needs of the id tables."""
+"""From keys to rows: what a batch of examples needs from the id tables."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, final
@@ -9,63 +9,71 @@ from torch import Tensor
 from alphaedge.core.batch import compact
 from alphaedge.core.model import Model
 
-NOBODY: Final = -1  # in place of a key, where a batch has fewer ids than places
+NO_KEY: Final = -1  # fills up the keys of a batch that has fewer ids than places
+Inputs = Sequence[Tensor]  # [B, ...] in the order of the model's fields; ids are keys
 
 
-def named(model: Model, inputs: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-    """Inputs [B, ...] with places instead of keys [1, B, ...], and the keys of those places, per table [1, C]."""
+def compact_keys(model: Model, inputs: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """Replace the keys in inputs [B, ...] by places [1, B, ...]; also return the key of each place, per table [1, C].
+
+    A key that occurs more than once has one place.
+    """
     given = [(x.to(model.dtype) if x.is_floating_point() else x).unsqueeze(0) for x in inputs]
-    return compact(given, [layout._replace(rows=NOBODY) for layout in model.tables])
+    return compact(given, [layout._replace(rows=NO_KEY) for layout in model.tables])
 
 
-def placed(model: Model, inputs: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-    """Inputs [B, ...] with places instead of keys, and the keys of those places, per table [C].
+def enumerate_keys(model: Model, inputs: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """Replace the keys in inputs [B, ...] by places; also return the key of each place, per table [C].
 
-    Every id has a place of its own: to predict, an id may come twice, and nothing needs to be sorted.
+    Every id has a place of its own: a prediction may use a key twice, and nothing has to be sorted.
     """
     given = [x.to(model.dtype) if x.is_floating_point() else x for x in inputs]
     keys = []
     for table in model.tables:
         parts = [given[f].reshape(-1) for f in table.fields]
         keys.append(parts[0] if len(parts) == 1 else torch.cat(parts))
-        at = 0
+        start = 0
         for f, part in zip(table.fields, parts, strict=True):
-            given[f] = torch.arange(at, at + len(part)).view(given[f].shape)
-            at += len(part)
+            given[f] = torch.arange(start, start + len(part)).view(given[f].shape)
+            start += len(part)
     return given, keys
 
 
 def find_rows(keys: Tensor, find: Callable[[int], int | None]) -> Tensor:
-    """The rows of keys, -1 where a key has none."""
-    found = [-1 if (row := find(key)) is None else row for key in keys.flatten().tolist()]
-    return torch.tensor(found, dtype=torch.long).view(keys.shape)
+    """Look up the rows of keys; -1 for a key without a row."""
+    rows = [-1 if (row := find(key)) is None else row for key in keys.flatten().tolist()]
+    return torch.tensor(rows, dtype=torch.long).view(keys.shape)
 
 
-def starting(start: Tensor, keys: Tensor) -> Tensor:
-    """What rows of these keys start from [..., width]: it depends on the key alone, never on a row number."""
+def initial_rows(start: Tensor, keys: Tensor) -> Tensor:
+    """Initial values of the rows of keys [..., width], from the initial table. They depend on the key, not the row."""
     return start[keys % len(start)]
 
 
 @final
-class Wanted(NamedTuple):
-    """Ids that a prediction needs: their rows, -1 for none, and what those without start from, if there are any."""
+class RowLookup(NamedTuple):
+    """The rows that a prediction reads.
+
+    rows: row numbers, any number for an id without a row. known: which ids have a row; None if all do. initial: values
+    for those that have none; None if all do.
+    """
 
     rows: Tensor
-    known: Tensor | None  # which have a row; None for all
-    start: Tensor | None
+    known: Tensor | None
+    initial: Tensor | None
 
     @classmethod
-    def of(cls, keys: Tensor, rows: Tensor, start: Tensor) -> "Wanted":
-        """Ids by their keys; start: the initial table."""
-        return cls(rows, None, None) if bool((rows >= 0).all()) else cls.lacking(keys, rows, start)
+    def of(cls, keys: Tensor, rows: Tensor, start: Tensor) -> "RowLookup":
+        """Look up rows (-1 for none) of keys; start: the initial table."""
+        return cls(rows, None, None) if bool((rows >= 0).all()) else cls.with_new_ids(keys, rows, start)
 
     @classmethod
-    def lacking(cls, keys: Tensor, rows: Tensor, start: Tensor) -> "Wanted":
-        """Ids of which some have no row."""
-        return cls(rows.clamp(min=0), rows >= 0, starting(start, keys))
+    def with_new_ids(cls, keys: Tensor, rows: Tensor, start: Tensor) -> "RowLookup":
+        """Like ``of``, where some ids may have no row."""
+        return cls(rows.clamp(min=0), rows >= 0, initial_rows(start, keys))
 
-    def values(self, table: Tensor) -> Tensor:
-        """Their values [..., width] in a table, which has at least one row."""
-        if self.known is None or self.start is None:
+    def gather(self, table: Tensor) -> Tensor:
+        """Read the values [..., width] from a table, which must have at least one row."""
+        if self.known is None or self.initial is None:
             return table[self.rows]
-        return torch.where(self.known.unsqueeze(-1), table[self.rows], self.start)
+        return torch.where(self.known.unsqueeze(-1), table[self.rows], self.initial)

@@ -24,12 +24,10 @@ from alphaedge.core.methods import Method
 from alphaedge.core.online import Online, learn, predict
 from alphaedge.core.round import Round, join, mix, select
 from alphaedge.core.state import ModelState
-from alphaedge.edge.inputs.lookup import Wanted, named
+from alphaedge.edge.inputs.lookup import Inputs, RowLookup, compact_keys
 from alphaedge.edge.learning.exchange import HeldModel, Publication, PulledModel, PullRequest
 from alphaedge.edge.learning.id_tables import IdRows
 from alphaedge.errors import InvalidValue
-
-Inputs = Sequence[Tensor]  # [B, ...] in the order of the model's fields; ids are keys
 
 
 class Examples(NamedTuple):
@@ -161,7 +159,7 @@ class Learner:
         link = self.links.known[peer]
         keys, fresh = [], []
         for table in self.tables:
-            own = torch.tensor(table.numbering.by_row(), dtype=torch.long)
+            own = torch.tensor(table.numbering.keys_by_row(), dtype=torch.long)
             keys.append(own)
             fresh.append(own[table.known_since[: len(own)] > link.fetched_at])
         return PullRequest(link.publication, tuple(keys), tuple(fresh))
@@ -246,23 +244,23 @@ class Learner:
 
     def _batch(self, examples: Examples) -> Batch:
         """A batch as the core sees it; ids that are new get rows."""
-        inputs, keys = named(self.model, examples.inputs)
+        inputs, keys = compact_keys(self.model, examples.inputs)
         rows = tuple(self._admit(t, wanted) for t, wanted in enumerate(keys))
         return Batch(tuple(inputs), rows, examples.labels.to(self.model.dtype).unsqueeze(0))
 
     def _admit(self, table: int, keys: Tensor) -> Tensor:
         """The rows of keys; new keys get rows, those of the longest unused keys if the table is full."""
         row, admitted = self.tables[table].admit(keys, self.aggregations)
-        given_up = torch.tensor([a.row for a in admitted if a.before is not None], dtype=torch.long)
+        given_up = torch.tensor([a.row for a in admitted if a.previous is not None], dtype=torch.long)
         for held in self.held.values():
             held.drop(table, given_up)
         return row
 
     def _outputs(self, state: ModelState, inputs: Inputs) -> Tensor:
         """Outputs [1, B] of a model; ids without a row predict from the values that a new row would start with."""
-        places, keys = named(self.model, inputs)
+        places, keys = compact_keys(self.model, inputs)
         rows = [
-            Wanted.of(wanted, table.rows(wanted), table.start).values(storage.value[0])
+            RowLookup.of(wanted, table.rows(wanted), table.start).gather(storage.value[0])
             for table, storage, wanted in zip(self.tables, state.tables, keys, strict=True)
         ]
         return self.gradients.outputs(state.dense, rows, state.buffers, places)

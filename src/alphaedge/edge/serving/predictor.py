@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from alphaedge.core.model import Model
-from alphaedge.edge.inputs.lookup import Wanted, find_rows, placed
-from alphaedge.edge.learning.learner import Inputs
+from alphaedge.edge.inputs.lookup import Inputs, RowLookup, enumerate_keys, find_rows
 from alphaedge.edge.serving.traced import TracedPrediction
 from alphaedge.edge.store.parameters import ParameterReader, ParameterVersion
 
@@ -29,14 +28,14 @@ class Predictor:
 
     def predict(self, inputs: Inputs) -> tuple[Tensor, int]:
         """Predictions [B], and the version of the parameters that they are from."""
-        places, keys = placed(self._model, inputs)
+        places, keys = enumerate_keys(self._model, inputs)
 
         def use(version: ParameterVersion, index: Sequence[Mapping[int, int]]) -> tuple[Tensor, int]:
             tensors = version.tensors
             rows = [find_rows(k, index[t].get if t < len(index) else (lambda _: None)) for t, k in enumerate(keys)]
             lacking = any(bool((some < 0).any()) for some in rows)
             wanted = [
-                Wanted.lacking(k, some, start) if lacking else Wanted(some, None, None)
+                RowLookup.with_new_ids(k, some, start) if lacking else RowLookup(some, None, None)
                 for k, some, start in zip(keys, rows, self._start, strict=True)
             ]
             function = self._function(tensors, lacking)

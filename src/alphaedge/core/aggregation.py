@@ -247,7 +247,7 @@ class Mixing:
         models.dense = combined(models.dense, self.differences, absent)
         for name, gaps in statistics.items():
             own = models.buffers[name]
-            models.buffers[name] = combined(own.flatten(1), gaps, absent).view(own.shape)
+            models.buffers[name] = combined(own.view(len(own), -1), gaps, absent).view(own.shape)
         for t, table in enumerate(models.tables):
             known = self.known[t]
             theirs = held.has[t][held.index] & held.present.unsqueeze(2)  # [g, P, rows + 1]

@@ -1,8 +1,8 @@
-"""What one edge takes from another: the dense part, and rows of ids that both know and that changed.
+"""What one edge pulls from another: the dense part, and the rows of ids that both know and that changed.
 
 An edge **publishes** its model at an aggregation. In the published id tables only rows that it has trained since its
-last publication change; a row that merely its own mixing has moved stays as published. So a peer that holds an older
-publication needs only the changed rows to hold exactly this one: nothing is lost by not sending the rest.
+last publication change; a row that only its own mixing has moved stays as published. So a peer that holds an older
+publication needs only the changed rows to hold exactly this one.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from torch import Tensor
 
 @final
 class Traffic(NamedTuple):
-    """Bytes of parameters that a fetch takes, by how clever it is; each a tensor [g, P] or a total."""
+    """Bytes of parameters that a pull takes, by what it leaves out; each a tensor [g, P] or a total."""
 
     full: Tensor  # the dense part and every row that the sender holds
     common: Tensor  # ... and the rows of ids that both know
@@ -36,7 +36,7 @@ def traffic(
     present: Tensor,
     wanted: Sequence[Tensor] = (),
 ) -> Traffic:
-    """Bytes of one fetch by g edges from P peers each.
+    """Bytes of one pull by g edges from P peers each.
 
     versions[t] [g, P, rows]: the publication in which a sender's row last changed, 0 if it has never trained it.
     known_since[t] [g, rows]: the receiver's aggregation from which on it has known an id, -1 if it does not.

@@ -3,7 +3,7 @@
 ``Stacked`` runs ``vmap(grad(functional_call))`` over the user's module: one call for all edges. A call that
 keeps coming is recorded as a flat list of tensor operations, which leaves out the Python work of vmap and grad.
 ``OneAtATime`` is a plain loop with autograd: slow, for modules that vmap does not take, and for debugging.
-Both answer the same calls; nothing else in the package computes a gradient.
+Both have the same interface; nothing else in the package computes a gradient.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from alphaedge.errors import InvalidValue
 
 Buffers = Mapping[str, Tensor]
 
-# Recording costs as much as a hundred calls, so only calls that keep coming are worth it.
+# Recording costs as much as a hundred calls, so only calls that repeat are recorded.
 CALLS_BEFORE_TRACING: Final = 4
 
 
@@ -35,7 +35,7 @@ class Gradient(NamedTuple):
 
 
 class Gradients(Protocol):
-    """Anything that can run k models on k batches."""
+    """Runs k models on k batches."""
 
     model: Model
 

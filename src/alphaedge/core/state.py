@@ -1,8 +1,8 @@
 """The models of n edges, stacked. A live edge is a stack of one.
 
-Everything that training moves is here: dense parameters with their two moments [n, D], id tables with theirs
+Everything that training moves: dense parameters with their two moments [n, D], id tables with theirs
 [n, rows + 1, width], buffers [n, ...] and step counts [n]. The last row of a table is a scratch row: batches name
-it where they have fewer ids than places, and nothing ever reads it.
+it where they have fewer ids than places. Nothing reads it.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Record a stacked call once, replay it lean for any number of edges.
+"""Record a stacked call once, and replay it for any number of edges.
 
 vmap and grad cost more Python time than a small model's arithmetic takes. A recording (``make_fx``) is the flat list
 of tensor operations behind the call, with the number of edges k written into its sizes. So the call is recorded for

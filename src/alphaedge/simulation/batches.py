@@ -71,7 +71,6 @@ class Labels:
         cls, data: Dataset, inputs: Inputs, size: int, conditions: Conditions, seed: int, dtype: torch.dtype
     ) -> "Labels":
         """The labels under the run's noise and adversaries."""
-        low, high = (0.0, 1.0) if data.task == "classify" else data.label_range()
         hostile = set(conditions.draw_adversaries(len(data.streams), seed))
         scored, taught = [], []
         for edge, stream in enumerate(data.streams):
@@ -80,9 +79,9 @@ class Labels:
             noise = noise or data.noise.get(edge, 0.0)
             if noise:
                 flips = torch.from_numpy(conditions.draw_noise(edge, len(labels), noise, seed))
-                labels = torch.where(flips, low + high - labels, labels)
+                labels = torch.where(flips, data.flip(labels), labels)
             scored.append(labels.view(-1, size))
-            taught.append((low + high - labels if edge in hostile else labels).view(-1, size))
+            taught.append((data.flip(labels) if edge in hostile else labels).view(-1, size))
         return cls(torch.cat(scored), torch.cat(taught))
 
 

@@ -28,8 +28,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     methods: names, or import paths of functions that make a ``Method``: ``package.module:name``, or with a name of your
         own in front, ``median=package.module:name``.
     optimizer: import path of an optimizer of your own, in the place of Adam; ``rate`` is then not used.
-    id_rows: the optimizer of id rows, ``"adagrad"``, ``"lazy"`` or ``"dense"`` Adam (core.optimizer); None is what suits the
-        model. id_rate: Adagrad's rate.
+    id_rows: the optimizer of id rows, ``"adagrad"``, or ``"lazy"`` or ``"dense"`` Adam (core.optimizer); None is what
+        suits the model. id_rate: Adagrad's rate.
     clock: ``"event-time"`` or ``"batch-index"`` (simulation.timeline).
     initial: whether all edges start from one ``"shared"`` model or from ``"different"`` ones.
     executor: ``"stacked"`` steps all edges in one call; ``"one-at-a-time"`` is slow, for debugging, and agrees.

@@ -91,8 +91,8 @@ class Engine:
             models = [base + j for j in candidates if j != local and int(world.published.number[base + j]) > 0]
             if models:
                 source = world.rng(edge, "bootstrap").choice(models)
-                for fleet in (world.models, self.home) if self.home else (world.models,):
-                    world.published.give(source, fleet, edge)
+                for state in (world.models, self.home) if self.home else (world.models,):
+                    world.published.give(source, state, edge)
 
     def _train(self) -> None:
         """Let every edge that can run to the eve of its next aggregation."""
@@ -101,8 +101,8 @@ class Engine:
         for start in range(0, len(edges), self.block):
             block = edges[start : start + self.block]
             span = TrainingSpan.of({e: self._plan(e) for e in block})
-            twin = TrainingSpan.of({e: self._plan(e, twin=True) for e in block}) if self.home else None
-            self._run_block(span, twin)
+            at_home = TrainingSpan.of({e: self._plan(e, home=True) for e in block}) if self.home else None
+            self._run_block(span, at_home)
         for edge in edges:
             end, world.at[edge] = world.span_end(edge)
             timeline, local = world.where(edge)
@@ -110,13 +110,13 @@ class Engine:
             world.phase[edge] = "done" if end is None or edge in world.log.stopped else "to aggregate"
             world.pending[edge] = []
 
-    def _plan(self, edge: int, *, twin: bool = False) -> tuple[list[int], list[int]]:
+    def _plan(self, edge: int, *, home: bool = False) -> tuple[list[int], list[int]]:
         """The (predicted, trained) batches of an edge's next span; it starts with what is still to be trained.
 
-        The twin, which never mixes, trains on every batch as soon as it is revealed.
+        The home model, which never mixes, trains on every batch as soon as it is revealed.
         """
         world = self.world
-        pending = [] if twin else world.pending[edge]
+        pending = [] if home else world.pending[edge]
         timeline, local = world.where(edge)
         first, delay, weight_batches = timeline.first[local], world.conditions.delay, world.method.weight_batches
         end, stop = world.span_end(edge)
@@ -125,7 +125,7 @@ class Engine:
         for number in range(world.at[edge], stop):
             # The batches that an aggregation will learn its weights on are not trained on before it.
             kept = (
-                not twin
+                not home
                 and end is not None
                 and number > end - weight_batches
                 and end - delay - weight_batches + 1 >= first
@@ -133,7 +133,7 @@ class Engine:
             trained.append(-1 if kept or number - delay < first else number - delay)
         return predicted, trained
 
-    def _run_block(self, span: TrainingSpan, twin: TrainingSpan | None) -> None:
+    def _run_block(self, span: TrainingSpan, at_home: TrainingSpan | None) -> None:
         world, model = self.world, self.world.gradients.model
         run = (world.batches, world.gradients, self.online)
         outputs = run_span(world.models, span, *run, same_pass=self.same_pass)
@@ -146,8 +146,8 @@ class Engine:
         found = outputs[place, column]
         loss = vmap(model.loss.function)
         losses = loss(found, taught)
-        if twin is not None and self.home is not None and self.judge is not None:
-            alone = run_span(self.home, twin, *run, same_pass=self.same_pass)[place, column]
+        if at_home is not None and self.home is not None and self.judge is not None:
+            alone = run_span(self.home, at_home, *run, same_pass=self.same_pass)[place, column]
             alone_losses, mixed = loss(alone, taught), found.clone()
             for s in range(span.predicted.shape[1]):
                 which = column == s

@@ -11,8 +11,8 @@ from functools import partial
 from queue import Empty
 from typing import Any, final
 
-from alphaedge.simulation.results import RunResult
 from alphaedge.simulation.run_log import Progress
+from alphaedge.simulation.run_result import RunResult
 from alphaedge.simulation.task import Task, Watch, WorkerCache, run_task
 
 

@@ -1,139 +1,20 @@
 """The results of a simulation: a summary, tidy tables, pictures and a folder that holds them all."""
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 import msgspec
 import polars as pl
-import torch
 
 from alphaedge import metrics
 from alphaedge.data.stream import Dataset
 from alphaedge.errors import InvalidValue
-from alphaedge.simulation.batches import Inputs
 from alphaedge.simulation.config import Settings
-from alphaedge.simulation.world import World
+from alphaedge.simulation.run_result import FETCHES, SCORES, WEIGHTS, RunResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-@final
-@dataclass(frozen=True)
-class RunResult:
-    """One method under one seed."""
-
-    method: str
-    seed: int
-    scores: pl.DataFrame  # method, seed, edge, batch, time, score
-    weights: pl.DataFrame  # method, seed, edge, aggregation, time, peer, share
-    fetches: pl.DataFrame  # method, seed, edge, peer, count, bytes
-    per_edge: list[float | None]
-    pooled: list[float | None]
-    losses: list[float | None]
-    honest: list[bool]
-    bytes: tuple[int, int, int]
-    beyond_start: int
-    edge_batches: int
-    seconds: float
-
-    @classmethod
-    def of(cls, name: str, world: World, run: int, data: Dataset, inputs: Inputs, seconds: float) -> "RunResult":
-        """Cut one run out of a world that has run to its end."""
-        record, batches, timeline, seed = world.log, world.batches, world.timelines[run], world.seeds[run]
-        n, first = world.n, run * world.n
-        hostile = world.conditions.draw_adversaries(n, seed)
-        frames, per_edge, pooled, losses, done_batches = [], [], [], [], 0
-        for local in range(n):
-            edge, count = first + local, inputs.count[local]
-            place = slice(int(batches.at_label[edge]), int(batches.at_label[edge]) + count)
-            done = record.done[place]
-            number = done.nonzero().flatten()
-            score = record.scores[place][done]
-            frames.append(
-                pl.DataFrame(
-                    {
-                        "method": [name] * len(number),
-                        "seed": [seed] * len(number),
-                        "edge": [local] * len(number),
-                        "batch": number.numpy(),
-                        "time": timeline.moments[local][done].numpy(),
-                        "score": score.numpy(),
-                    },
-                    schema=SCORES,
-                ).with_columns(pl.col("score").fill_nan(None))
-            )
-            predictions, labels = record.predictions[place][done], batches.scored[place][done]
-            per_edge.append(_number(score.nanmean()))
-            pooled.append(_number(metrics.SCORES[data.metric](predictions.view(1, -1), labels.view(1, -1))[0]))
-            losses.append(_loss(data.task, predictions, labels))
-            done_batches += len(number)
-        return cls(
-            method=name,
-            seed=seed,
-            scores=pl.concat(frames),
-            weights=pl.DataFrame(
-                [
-                    (name, seed, e, mix.aggregation, mix.moment, peer, share)
-                    for e in range(n)
-                    for mix in record.mixes[first + e]
-                    for peer, share in [(e, mix.own), *mix.peers.items()]
-                ],
-                schema=WEIGHTS,
-                orient="row",
-            ),
-            fetches=pl.DataFrame(
-                [
-                    (name, seed, e, peer, link.count, link.bytes)
-                    for e in range(n)
-                    for peer, link in record.fetches[first + e].items()
-                ],
-                schema=FETCHES,
-                orient="row",
-            ),
-            per_edge=per_edge,
-            pooled=pooled,
-            losses=losses,
-            honest=[e not in hostile for e in range(n)],
-            bytes=_three(record.bytes[first : first + n].sum(0).tolist()),
-            beyond_start=sum(record.beyond_start[first : first + n]),
-            edge_batches=done_batches,
-            seconds=seconds,
-        )
-
-    def mean(self, values: list[float | None]) -> float | None:
-        """Mean over the honest edges."""
-        return metrics.mean([v for v, honest in zip(values, self.honest, strict=True) if honest and v is not None])
-
-
-SCORES = {
-    "method": pl.String,
-    "seed": pl.Int64,
-    "edge": pl.Int64,
-    "batch": pl.Int64,
-    "time": pl.Float64,
-    "score": pl.Float64,
-}
-WEIGHTS = {
-    "method": pl.String,
-    "seed": pl.Int64,
-    "edge": pl.Int64,
-    "aggregation": pl.Int64,
-    "time": pl.Float64,
-    "peer": pl.Int64,
-    "share": pl.Float64,
-}
-FETCHES = {
-    "method": pl.String,
-    "seed": pl.Int64,
-    "edge": pl.Int64,
-    "peer": pl.Int64,
-    "count": pl.Int64,
-    "bytes": pl.Int64,
-}
 
 
 @final
@@ -299,21 +180,3 @@ def _summary(runs: list[RunResult]) -> dict[str, Any]:
         "bytes": {"full": full, "common": common, "changed": changed},
         "edge_batches_per_second": sum(o.edge_batches for o in runs) / max(1e-9, sum(o.seconds for o in runs)),
     }
-
-
-def _number(value: torch.Tensor) -> float | None:
-    found = float(value)
-    return None if math.isnan(found) else found
-
-
-def _three(values: list[int]) -> tuple[int, int, int]:
-    full, common, changed = values
-    return full, common, changed
-
-
-def _loss(task: str, predictions: torch.Tensor, labels: torch.Tensor) -> float | None:
-    if not predictions.numel() or not bool(torch.isfinite(predictions).all()):
-        return None
-    if task == "classify":
-        return metrics.log_loss(predictions, labels)
-    return float((predictions.double() - labels.double()).square().mean())

@@ -24,8 +24,8 @@ from alphaedge.simulation.batches import Batches, Inputs, Labels
 from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.engine import BLOCK, Engine
-from alphaedge.simulation.results import RunResult
 from alphaedge.simulation.run_log import Progress, RunLog
+from alphaedge.simulation.run_result import RunResult
 from alphaedge.simulation.timeline import Timeline
 from alphaedge.simulation.world import World
 

@@ -4,7 +4,7 @@ Two clocks. In **event time** a batch happens when its last event does, and a pe
 published at its last aggregation. By **batch index** all edges are in lock-step, as the paper seems to have them: at
 every E-th batch everybody publishes, then everybody reads.
 
-An edge's training between two aggregations depends on nobody else, so all edges train their next span at once.
+An edge's training between two aggregations depends on no other edge, so all edges train their next span at once.
 Their aggregations then follow in time order, as far as they need no span that is not trained yet.
 """
 

@@ -1,6 +1,6 @@
 """The state of a simulation: models, publications, who knows whom, and where each edge stands.
 
-Several runs (seeds) of one method can share one world: edge i of run r is edge r * n + i, and nobody has peers in
+Several runs (seeds) of one method can share one world: edge i of run r is edge r * n + i, and no edge has peers in
 another run. "Local" numbers are those within a run.
 """
 
@@ -43,8 +43,8 @@ class World:
         self.models, self.gradients, self.conditions, self.log = models, gradients, conditions, log
         self.n = len(timelines[0].first)  # edges of one run
         total = len(models)
-        told = method.statistics == "mixed" or (conditions.bootstrap and bool(conditions.joins))
-        statistics = gradients.model.statistics() if told else ()
+        shared = method.statistics == "mixed" or (conditions.bootstrap and bool(conditions.joins))
+        statistics = gradients.model.statistics() if shared else ()
         self.published = Publications(models, conditions.staleness + 1, statistics)
         self.records = torch.zeros(total, dtype=torch.long)  # that each edge has learned from
         self.trained = [torch.zeros(t.value.shape[:2], dtype=torch.bool) for t in models.tables]  # since publishing

@@ -170,18 +170,27 @@ def test_a_table_needs_a_time_an_edge_and_a_label(left: str, tmp_path: Path) -> 
     at = NAMED.index(f"--{left}")
     line = error_line(run(tmp_path, sales(), named=NAMED[:at] + NAMED[at + 2 :]))
     assert line == (
-        f"error table {tmp_path / 'sales.csv'}: name a column with --{left}; it has day, shop, colour, price, sold"
+        f"error --table {tmp_path / 'sales.csv'}: name a column with --{left}; it has day, shop, colour, price, sold"
     )
 
 
 def test_all_missing_columns_are_named_at_once(tmp_path: Path) -> None:
     line = error_line(run(tmp_path, sales(), named=["--label", "sold"]))
-    assert "name a column with --time and --edge; it has day," in line
+    assert "name a column with --time and with --edge; it has day," in line
 
 
-def test_columns_without_a_table_are_refused() -> None:
-    assert "table" in mistake(simulate(*NAMED))
+@pytest.mark.parametrize(
+    ("args", "options"),
+    [(NAMED, "--time, --edge, --label"), (["--id", "item"], "--id"), (["--data", "table"], "--data table")],
+)
+def test_columns_without_a_table_are_refused(args: list[str], options: str) -> None:
+    assert error_line(simulate(*args)) == f"error {options}: name the file of the table with --table"
 
 
 def test_a_table_and_another_data_set_exclude_each_other(tmp_path: Path) -> None:
-    assert "table" in mistake(run(tmp_path, sales(), "--data", "movielens"))
+    line = error_line(run(tmp_path, sales(), "--data", "movielens"))
+    assert line == "error --table: takes the place of --data movielens; give one of the two"
+
+
+def test_the_data_set_table_may_be_named_beside_its_file(tmp_path: Path) -> None:
+    assert run(tmp_path, sales(), "--data", "table").exit_code == 0

@@ -56,7 +56,8 @@ def issue(
     edge: EdgeName,
     region: Annotated[str, typer.Option(help="Region of the edge, as policies name it.")],
     host: Annotated[
-        list[str], typer.Option(help="Host name or address under which peers reach it. Repeat for several.")
+        list[str],
+        typer.Option(help="Host name or address at which peers reach it. Repeat for several.", metavar="HOST"),
     ],
     days: Days = 90,
 ) -> None:

@@ -1,7 +1,7 @@
 """From a command's options to the data set they mean."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import torch
 from rich.console import Console
@@ -13,6 +13,17 @@ from alphaedge.errors import AlphaEdgeError
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.task import make_data
 
+# Columns and task of a table, by the option that names them.
+_OPTIONS: Final = {
+    "time": "--time",
+    "edge": "--edge",
+    "label": "--label",
+    "ids": "--id",
+    "categories": "--category",
+    "numbers": "--number",
+    "task": "--task",
+}
+
 
 def data_settings(data: str | None, **table: Any) -> dict[str, Any]:
     """Collect the settings about data; ``table`` is the table's file and columns as the options give them."""
@@ -20,13 +31,21 @@ def data_settings(data: str | None, **table: Any) -> dict[str, Any]:
     return {"data": name, "table": {key: value or None for key, value in table.items()}}
 
 
-def check_columns(file: str | None, **required: str | None) -> None:
-    """Refuse a table whose required columns are not named; the error lists those that it has."""
-    missing = [f"--{name}" for name, column in required.items() if column is None]
-    if file is not None and missing:
-        raise AlphaEdgeError(
-            f"table {file}: name a column with {' and '.join(missing)}; it has {', '.join(columns(file))}"
-        )
+def check_table(settings: dict[str, Any]) -> None:
+    """Refuse options about data that do not fit together; takes what ``data_settings`` returns."""
+    data = settings.get("data")
+    table = {name: value for name, value in (settings.get("table") or {}).items() if value is not None}
+    file = table.pop("file", None)
+    if file is None:
+        if table or data == "table":
+            given = ", ".join(_OPTIONS[name] for name in table) or "--data table"
+            raise AlphaEdgeError(f"{given}: name the file of the table with --table")
+        return
+    if data != "table":
+        raise AlphaEdgeError(f"--table: takes the place of --data {data}; give one of the two")
+    if missing := [_OPTIONS[name] for name in ("time", "edge", "label") if name not in table]:
+        named = ", ".join(columns(file))
+        raise AlphaEdgeError(f"--table {file}: name a column with {' and with '.join(missing)}; it has {named}")
 
 
 def drop_unset(options: dict[str, Any]) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def demo(
             numbers=numbers,
             task=task,
         )
-        dataset.check_columns(table, time=time, edge=edge, label=label)
+        dataset.check_table(overrides)
         if data in (None, "synthetic") and table is None:
             events = store(edges, seconds, seed)
         else:

@@ -57,7 +57,7 @@ def replay(
         option("Send the events of an edge of the data to this address.", "--map", panel=_DATA, metavar="EDGE=URL"),
     ] = None,
     rows: Annotated[
-        int | None, option("Send this many events, those after the first quarter. Default: all.", panel=_DATA)
+        int | None, option("Send at most this many events, those after the first quarter. Default: all.", panel=_DATA)
     ] = None,
     edges: Annotated[int | None, option("Edges of the synthetic data set. Default: 24.", panel=_DATA)] = None,
     events: Annotated[
@@ -139,7 +139,7 @@ def replay(
             patience=patience,
             limit_seconds=limit_seconds,
         )
-        dataset.check_columns(table, time=time, edge=edge, label=label)
+        dataset.check_table(overrides)
         settings = config.build(dataset.drop_unset(overrides))
         unit = duration("time_unit", time_unit) if time_unit is not None else None
         options = replace(options, batch_size=settings.size, unit=unit or TIME_UNIT_SECONDS.get(settings.data, 1.0))

@@ -32,7 +32,7 @@ QUICK_ROWS: Final = 40_000
 def reproduce(
     experiments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[EXPERIMENT]...", help=f"all, or any of {', '.join(EXPERIMENTS)}. Default: all."),
+        typer.Argument(metavar="EXPERIMENT", help=f"all, or any of {', '.join(EXPERIMENTS)}. Default: all."),
     ] = None,
     data: Annotated[str, typer.Option(help="Data sets, separated by commas.", metavar="NAME,...")] = ",".join(
         PAPER_DATA_SETS

@@ -169,7 +169,7 @@ def simulate(
     )
     with exit_on_error():
         if config_file is None:
-            dataset.check_columns(table, time=time, edge=edge, label=label)
+            dataset.check_table(overrides)
         settings = config.load(config_file, overrides) if config_file else config.build(overrides)
         settings = dataset.resolve(settings, console)
         check_writable(out, json)

@@ -22,7 +22,7 @@ from safetensors.torch import load, save
 
 from alphaedge.edge.directory.gossip import Gossip
 from alphaedge.edge.directory.membership import Delta, Digest, Membership
-from alphaedge.edge.store.status import LearnerStatus, PeerStatus, read
+from alphaedge.edge.store.status import LearnerStatus, PeerStatus, read_learner_status
 from alphaedge.edge.transport.client import PeerClient
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
 from alphaedge.edge.trust.authority import CertificateFolder
@@ -37,13 +37,18 @@ Pull = Callable[["Mallory", web.Request, str, bytes], Awaitable[web.StreamRespon
 
 
 def status(edge: Edge) -> LearnerStatus:
-    current = read(edge.folder / "data" / "status.json")
+    current = read_learner_status(edge.folder / "data" / "status.json")
     return current if current is not None else LearnerStatus(edge="", region="", schema="", started=0.0)
 
 
 def peer(edge: Edge, name: str) -> PeerStatus:
     """Return the status of a peer as an edge sees it."""
     return status(edge).peers.get(name, PeerStatus())
+
+
+def alive_peers(edge: Edge) -> set[str]:
+    """Return the peers that an edge sees as alive."""
+    return {name for name, one in status(edge).peers.items() if one.alive}
 
 
 class EdgeLog:

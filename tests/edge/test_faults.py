@@ -96,7 +96,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 def check_survival(fleet: Fleet, what: str, counter: str, reason: str, seed: int) -> None:
     noticed(fleet.edges, counter, seed)
-    event = {"refused": "a peer's model is refused", "failures": "no model from a peer"}[counter]
+    event = {"refused": "peer_model_refused", "failures": "pull_failed"}[counter]
     for edge in fleet.edges:
         told = fleet.edge_log.reasons(edge=edge.folder.name, peer="mallory", event=event)
         assert any(re.search(reason, t) for t in told), f"{what}: {edge.folder.name} says only {told}"
@@ -129,12 +129,12 @@ def test_a_member_that_lies_is_refused_and_the_others_go_on(fleet: Fleet) -> Non
 
 def test_nobody_speaks_for_another(fleet: Fleet) -> None:
     (berlin, boston), mallory = fleet.edges, fleet.mallory
-    before = status(boston).records_refused
+    before = status(boston).announcements_refused
     false = Announcement(edge="berlin", region="DE", address=mallory.address, schema="x", version=2**60, publication=9)
     mallory.run(
         mallory.client.request(boston.address, "delta", encode_delta(mallory.credentials.sign(false)), edge="boston")
     )
-    wait_for(lambda: status(boston).records_refused > before, "the record to be refused")
+    wait_for(lambda: status(boston).announcements_refused > before, "the announcement to be refused")
     mallory.run(mallory.announce(address=berlin.address))
     check_survival(fleet, "another's address", "failures", "berlin answers there, not mallory", 300)
     pulls = peer(boston, "berlin").pulls

@@ -16,7 +16,6 @@ from nats.js.errors import APIError, NoKeysError, NotFoundError
 from alphaedge.edge.config import NatsConfig
 from alphaedge.edge.directory.nats import NatsDirectory
 from alphaedge.edge.directory.nats_server_config import bucket_key
-from alphaedge.edge.store import status
 from alphaedge.edge.trust.authority import CertificateFolder
 from alphaedge.edge.trust.credentials import InsecureCredentials
 from alphaedge.errors import InvalidValue
@@ -37,8 +36,9 @@ from ..directories import (
     until_all_see,
     views,
 )
+from ..hostile import alive_peers
 from ..nats_server import SERVER, NatsServer, fleet_config, free_port
-from ..processes import Edge, fleet_of, restored, teach, wait_for
+from ..processes import fleet_of, restored, teach, wait_for
 
 BUCKET = "KV_alphaedge"
 
@@ -336,9 +336,3 @@ def test_edges_find_each_other_at_a_server_and_learn_from_each_other(tmp_path: P
         assert fleet[1].stop() == 0
         wait_for(lambda: alive_peers(fleet[0]) == set(), "boston to have left")
         assert fleet[0].stop() == 0
-
-
-def alive_peers(edge: Edge) -> set[str]:
-    """Return the peers that an edge's learner sees as alive."""
-    current = status.read(edge.folder / "data" / "status.json")
-    return {name for name, peer in current.peers.items() if peer.alive} if current else set()

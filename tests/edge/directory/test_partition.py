@@ -14,7 +14,7 @@ import pytest
 from alphaedge.edge.trust.authority import CertificateFolder
 
 from ..credentials import utc_now
-from ..hostile import peer, run_command, skip_or_fail, status
+from ..hostile import alive_peers, peer, run_command, skip_or_fail, status
 from ..processes import BATCH, EVERY, Edge, events, wait_for
 
 EDGES = ("berlin", "boston", "beijing", "bogota", "brisbane")
@@ -131,10 +131,6 @@ def learn(edge: Edge, seed: int) -> None:
 def all_learn(edges: Sequence[Edge], seed: int) -> None:
     for position, edge in enumerate(edges):
         learn(edge, seed + position)
-
-
-def alive_peers(edge: Edge) -> set[str]:
-    return {name for name, one in status(edge).peers.items() if one.alive}
 
 
 def publications(edge: Edge, peers: set[str]) -> set[int]:

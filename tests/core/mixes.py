@@ -35,14 +35,6 @@ class AsWeighed:
         mixing.weighted_mean(shares)
 
 
-@dataclass(frozen=True)
-class Median(AsWeighed):
-    """Takes the median of each number; of an even count the lower of the two in the middle."""
-
-    def mix(self, mixing: Mixing, shares: Tensor) -> None:
-        mixing.coordinatewise(lambda values: values.nanmedian(1).values)
-
-
 def fresh(rule: Aggregation, raw: Tensor) -> Weights:
     """Raw weights with the rule's numbers at their start."""
     return Weights(raw, {name: torch.full_like(raw, start) for name, start in rule.memory.numbers.items()})

@@ -297,7 +297,7 @@ def test_some_edges_mix_without_touching_the_others() -> None:
 # -- running statistics --
 
 
-class _Statistics(nn.Module):
+class Statistics(nn.Module):
     """Buffers of every shape that a module may have."""
 
     def __init__(self) -> None:
@@ -312,7 +312,7 @@ class _Statistics(nn.Module):
         return self.out(x - self.mean) * self.scale
 
 
-def _with_statistics(module: Callable[[], nn.Module]) -> MixCase:
+def with_statistics(module: Callable[[], nn.Module]) -> MixCase:
     case = Case(module, numbers(5))
     model = case.model()
     models, pool = ModelState.start([model], [0] * 2), ModelState.start([model], [0] * 3)
@@ -329,7 +329,7 @@ def _with_statistics(module: Callable[[], nn.Module]) -> MixCase:
 
 @pytest.mark.parametrize("name", ["mean", "scale", "matrix"])
 def test_statistics_are_mixed_like_parameters(name: str) -> None:
-    case = _with_statistics(_Statistics)
+    case = with_statistics(Statistics)
     only = replace(case.held, statistics={name: case.held.statistics[name]})
     raw = torch.tensor([[1.0, 2.0, 5.0], [3.0, 9.0, 1.0]]).double()
     models, _ = case._replace(held=only).mix(AsWeighed(), raw)
@@ -340,7 +340,7 @@ def test_statistics_are_mixed_like_parameters(name: str) -> None:
 
 
 def test_a_silent_peers_broken_statistics_have_no_effect() -> None:
-    case = _with_statistics(lambda: nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)))
+    case = with_statistics(lambda: nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)))
     clean, _ = case.mix(Uniform())
     case.held.present[0, 0] = False
     for pool in case.held.statistics.values():
@@ -352,7 +352,7 @@ def test_a_silent_peers_broken_statistics_have_no_effect() -> None:
 
 
 def test_statistics_stay_local_unless_they_are_held() -> None:
-    case = _with_statistics(_Statistics)
+    case = with_statistics(Statistics)
     local = case._replace(held=replace(case.held, statistics={}))
     models, _ = local.mix(Uniform())
     for name, buffer in models.buffers.items():
@@ -369,7 +369,7 @@ def test_a_constant_buffer_with_infinities_survives_mixing() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return self.out((torch.softmax(self.mask + x.unsqueeze(1), -1) * x.unsqueeze(1)).sum(-1))
 
-    case = _with_statistics(Masked)
+    case = with_statistics(Masked)
     models, _ = case.mix(Uniform())
     assert not models.buffers["mask"].isnan().any()
 

@@ -1,4 +1,4 @@
-"""Baselines predict before they learn, and see no more than they may."""
+"""Baselines predict before they learn, and use only what is known at the time."""
 
 import dataclasses
 
@@ -8,7 +8,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from alphaedge import Dataset, Field, Stream
-from alphaedge.experiments.baselines import CAUTION, batch_scores, labels_of, pooled, simple
+from alphaedge.experiments.baselines import PRIOR_EVENTS, batch_scores, noisy_labels, pool_streams, score_baseline
 
 SIZE = 4
 
@@ -42,27 +42,27 @@ def test_persistence_is_the_first_number() -> None:
 
 def test_the_prior_of_a_number_is_the_mean_of_the_batches_before() -> None:
     data = measured()
-    found = batch_scores("prior", data, 1, SIZE, 0)
+    scores = batch_scores("prior", data, 1, SIZE, 0)
     labels = data.streams[1].labels[:20].numpy()
     for batch in range(5):
         usual = labels[: batch * SIZE].mean() if batch else 0.0
         now = labels[batch * SIZE : (batch + 1) * SIZE]
-        assert found[batch] == pytest.approx(1 - np.mean(np.abs(usual - now) / (usual + now)), rel=1e-5)
+        assert scores[batch] == pytest.approx(1 - np.mean(np.abs(usual - now) / (usual + now)), rel=1e-5)
 
 
 def test_the_prior_of_a_click_is_the_rate_of_the_item_in_the_batches_before() -> None:
     data = clicked()
     stream = data.streams[0]
     item, labels = stream.inputs["item"].numpy(), stream.labels.numpy()
-    found = batch_scores("prior", data, 0, 10, 0)
+    scores = batch_scores("prior", data, 0, 10, 0)
     for batch in range(1, 4):
         seen, now = slice(0, batch * 10), slice(batch * 10, (batch + 1) * 10)
         usual = labels[seen].mean()
         rates = [
-            (labels[seen][item[seen] == i].sum() + CAUTION * usual) / ((item[seen] == i).sum() + CAUTION)
+            (labels[seen][item[seen] == i].sum() + PRIOR_EVENTS * usual) / ((item[seen] == i).sum() + PRIOR_EVENTS)
             for i in item[now]
         ]
-        assert found[batch] == pytest.approx(roc_auc_score(labels[now], rates), abs=1e-6)
+        assert scores[batch] == pytest.approx(roc_auc_score(labels[now], rates), abs=1e-6)
 
 
 @pytest.mark.parametrize("name", ["prior", "persistence"])
@@ -79,16 +79,16 @@ def test_later_events_change_no_earlier_score(name: str) -> None:
 
 def test_a_baseline_is_averaged_over_batches_then_edges() -> None:
     data = measured()
-    found = simple("persistence", data, SIZE, 2)
+    result = score_baseline("persistence", data, SIZE, 2)
     edges = [np.mean(batch_scores("persistence", data, edge, SIZE, 0)) for edge in range(3)]  # type: ignore[arg-type]
-    assert found.per_edge == [pytest.approx(edges)] * 2
-    assert found.per_seed == [pytest.approx(np.mean(edges))] * 2, "without noise all runs are the same"
-    assert found.names == ["0", "1", "2"]
+    assert result.per_edge == [pytest.approx(edges)] * 2
+    assert result.per_seed == [pytest.approx(np.mean(edges))] * 2, "without noise all runs are the same"
+    assert result.names == ["0", "1", "2"]
 
 
-def test_pooled_batches_stay_whole_and_follow_time() -> None:
+def test_pooled_batches_stay_whole_and_in_order_of_time() -> None:
     data = measured()
-    whole, owner = pooled(data, SIZE, 0)
+    whole, owner = pool_streams(data, SIZE, 0)
     assert len(whole.streams) == 1
     assert sorted(owner) == [0] * 5 + [1] * 5 + [2] * 5
     taken = [0, 0, 0]
@@ -100,11 +100,11 @@ def test_pooled_batches_stay_whole_and_follow_time() -> None:
         taken[edge] += 1
 
 
-def test_noise_that_belongs_to_the_data_is_in_every_baseline() -> None:
+def test_the_noise_of_the_data_set_is_in_every_baseline() -> None:
     data = dataclasses.replace(clicked(400), noise={0: 0.25})
-    flipped = labels_of(data, 0, 0) != data.streams[0].labels
+    flipped = noisy_labels(data, 0, 0) != data.streams[0].labels
     assert 0.15 < float(flipped.float().mean()) < 0.35
-    one, other = (pooled(data, SIZE, seed)[0].streams[0].labels for seed in (0, 1))
-    assert torch.equal(one, labels_of(data, 0, 0))
+    one, other = (pool_streams(data, SIZE, seed)[0].streams[0].labels for seed in (0, 1))
+    assert torch.equal(one, noisy_labels(data, 0, 0))
     assert not torch.equal(one, other), "each run draws its own"
-    assert len(set(simple("prior", data, SIZE, 2).per_seed)) == 2
+    assert len(set(score_baseline("prior", data, SIZE, 2).per_seed)) == 2

@@ -1,4 +1,4 @@
-"""``alphaedge reproduce`` on a small archive: cells, resuming, the page, and what makes no sense."""
+"""``alphaedge reproduce`` on a small archive: cells, resuming, the page, and cells that are skipped."""
 
 import csv
 import random
@@ -9,10 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from alphaedge.cli import app
-from alphaedge.experiments.cell import Cell, CellResult, CellStore
-from alphaedge.experiments.fill import fill, senseless
-from alphaedge.experiments.plan import DATA, EXPERIMENTS, MANY, SOME, Plan
-from alphaedge.experiments.reproduce import page as page_of
+from alphaedge.experiments.cell import Cell, CellResult
+from alphaedge.experiments.cell_store import CellStore
+from alphaedge.experiments.plan import DATA_SETS, EXPERIMENTS, MAIN_METHODS, MANY_EDGES, Plan
+from alphaedge.experiments.reproduce import page
+from alphaedge.experiments.run_cells import run_cells, skip_reason
 from alphaedge.report.page import markdown
 from alphaedge.simulation.task import make_data
 
@@ -37,21 +38,21 @@ def films(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*args: str) -> str:
-    found = CliRunner().invoke(app, ["reproduce", *args, "--jobs", "1"], env={"COLUMNS": "200"})
-    assert found.exit_code == 0, found.output
-    return found.output
+    result = CliRunner().invoke(app, ["reproduce", *args, "--jobs", "1"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    return result.output
 
 
 def test_a_table_and_a_figure_become_a_page_with_pictures_and_numbers(films: Path) -> None:
     out = films / "out"
-    said = run("table3", "staleness", "--data", "movielens", "--runs", "2", "--rows", "all", "--out", str(out))
-    assert f"Results in {out}" in said
-    page = (out / "results.md").read_text()
-    assert "## Table 3: 25% of the edges hostile" in page
-    assert "(0.705)" in page, "the paper's number stands beside ours"
-    assert "**" in page
-    assert "[1] an edge aggregates once: nothing is 5 periods old" in page
-    assert "\N{EN DASH} [1]" in page
+    output = run("table3", "staleness", "--data", "movielens", "--runs", "2", "--rows", "all", "--out", str(out))
+    assert f"Results in {out}" in output
+    written = (out / "results.md").read_text()
+    assert "## Table 3: 25% of the edges hostile" in written
+    assert "(0.705)" in written, "the paper's number stands beside ours"
+    assert "**" in written
+    assert "[1] an edge aggregates once, so no model is ever 5 periods old" in written
+    assert "\N{EN DASH} [1]" in written
     html = (out / "results.html").read_text()
     assert "<table>" in html
     assert 'src="data:image/png' in html
@@ -59,7 +60,7 @@ def test_a_table_and_a_figure_become_a_page_with_pictures_and_numbers(films: Pat
     assert (out / "staleness.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (out / "staleness.svg").read_text()
     rows = list(csv.DictReader((out / "cells.csv").open()))
-    assert {r["method"] for r in rows} >= set(SOME)
+    assert {r["method"] for r in rows} >= set(MAIN_METHODS)
 
 
 CELL = Cell(data="movielens", method="noagg", runs=2)
@@ -78,8 +79,8 @@ def test_finished_cells_are_not_run_again_and_give_the_same_page(films: Path) ->
     assert "--resume" in again.output
 
 
-def test_what_is_interrupted_keeps_what_is_finished(films: Path) -> None:
-    shelf = CellStore(films / "cells")
+def test_an_interruption_keeps_finished_cells(films: Path) -> None:
+    store = CellStore(films / "cells")
     cells = [CELL, msgspec.structs.replace(CELL, delay=1)]
 
     def stop(share: float, finished: int, count: int, title: str) -> None:
@@ -87,61 +88,63 @@ def test_what_is_interrupted_keeps_what_is_finished(films: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fill(cells, shelf, 1, stop)
-    assert shelf.get(cells[0]) is not None
-    assert shelf.get(cells[1]) is None
+        run_cells(cells, store, 1, stop)
+    assert store.get(cells[0]) is not None
+    assert store.get(cells[1]) is None
 
 
-def test_a_damaged_file_is_a_cell_that_is_not_finished(films: Path) -> None:
-    shelf = CellStore(films / "cells")
-    shelf.put(CELL, CellResult(per_seed=[0.5], per_edge=[], curves=[]))
-    assert shelf.get(CELL) is not None
+def test_a_damaged_file_counts_as_an_unfinished_cell(films: Path) -> None:
+    store = CellStore(films / "cells")
+    store.put(CELL, CellResult(per_seed=[0.5], per_edge=[], curves=[]))
+    assert store.get(CELL) is not None
     path = next((films / "cells").iterdir())
     path.write_bytes(path.read_bytes()[:20])
-    assert shelf.get(CELL) is None
+    assert store.get(CELL) is None
 
 
-@pytest.mark.parametrize("field", ["delay", "runs", "rows", "every", "factor", "adversaries", "drop", "initial"])
-def test_every_field_makes_another_cell(films: Path, field: str) -> None:
-    value = "different" if field == "initial" else 0.5 if field in ("factor", "adversaries", "drop") else 7
+@pytest.mark.parametrize(
+    "field", ["delay", "runs", "rows", "aggregate_every", "batch_factor", "adversaries", "drop", "initial"]
+)
+def test_every_field_changes_the_key_of_a_cell(films: Path, field: str) -> None:
+    value = "different" if field == "initial" else 0.5 if field in ("batch_factor", "adversaries", "drop") else 7
     base = msgspec.structs.replace(CELL, method="alphaedge")
     assert msgspec.structs.replace(base, **{field: value}).key() != base.key()
 
 
-def test_the_page_says_what_was_reached_and_what_was_not(films: Path) -> None:
+def test_the_page_says_which_goals_are_reached(films: Path) -> None:
     out = films / "out"
     run("table1", "--data", "movielens", "--runs", "1", "--rows", "all", "--out", str(out))
-    page = (out / "results.md").read_text()
-    assert "| MovieLens-1M: at least 0.719 |" in page
-    assert "| **no** |" in page or "| yes |" in page
-    assert "Scored behind the first quarter" in page
-    assert "Edges that start from different models" in page
+    written = (out / "results.md").read_text()
+    assert "| MovieLens-1M: at least 0.719 |" in written
+    assert "| **no** |" in written or "| yes |" in written
+    assert "Scores after the first quarter" in written
+    assert "Edges that start from different models" in written
 
 
-def test_nothing_is_claimed_without_cells(films: Path) -> None:
+def test_the_page_claims_nothing_without_cells(films: Path) -> None:
     plan = Plan(data=("movielens",))
-    text = markdown(page_of(plan, dict.fromkeys(plan.cells()), "alphaedge reproduce", "today"))
+    text = markdown(page(plan, dict.fromkeys(plan.cells()), "alphaedge reproduce", "today"))
     assert "holds" not in text
-    assert "nothing can be said" in text
+    assert "There are no cells to judge AlphaEdge by." in text
     assert "Too few cells" in text
 
 
-def test_cells_that_say_nothing_say_why(films: Path) -> None:
+def test_a_meaningless_cell_is_skipped_with_a_reason(films: Path) -> None:
     data = make_data(CELL.settings(), 0)
-    mixing = msgspec.structs.replace(CELL, method="alphaedge", every=4)
-    assert senseless(mixing, data) is None
-    assert senseless(msgspec.structs.replace(mixing, staleness=7), data) == (
-        "an edge aggregates 7 times: nothing is 7 periods old"
+    mixing = msgspec.structs.replace(CELL, method="alphaedge", aggregate_every=4)
+    assert skip_reason(mixing, data) is None
+    assert skip_reason(msgspec.structs.replace(mixing, staleness=7), data) == (
+        "an edge aggregates 7 times, so no model is ever 7 periods old"
     )
-    assert "never aggregates" in (senseless(msgspec.structs.replace(mixing, every=40), data) or "")
-    assert "after the end" in (senseless(msgspec.structs.replace(CELL, delay=20), data) or "")
+    assert "never aggregates" in (skip_reason(msgspec.structs.replace(mixing, aggregate_every=40), data) or "")
+    assert "after the end" in (skip_reason(msgspec.structs.replace(CELL, delay=20), data) or "")
 
 
 def test_a_plan_has_every_cell_once_and_noagg_only_where_it_differs() -> None:
     plan = Plan()
     cells = plan.cells()
     assert len(cells) == len(set(cells))
-    assert {c.data for c in cells} == {*DATA, *MANY.values()}
+    assert {c.data for c in cells} == {*DATA_SETS, *MANY_EDGES.values()}
     stale = [
         c for e in ("staleness", "aggregation-period") for c in plan.cells_of(e, "movielens") if c.method == "noagg"
     ]
@@ -160,24 +163,24 @@ def test_a_plan_has_every_cell_once_and_noagg_only_where_it_differs() -> None:
     ],
 )
 def test_bad_arguments_are_refused_by_name(tmp_path: Path, args: list[str], words: list[str]) -> None:
-    found = CliRunner().invoke(app, ["reproduce", *args, "--out", str(tmp_path)])
-    assert found.exit_code == 2
+    result = CliRunner().invoke(app, ["reproduce", *args, "--out", str(tmp_path)])
+    assert result.exit_code == 2
     for word in words:
-        assert word in found.output
+        assert word in result.output
 
 
 def test_help_names_every_experiment() -> None:
-    said = CliRunner().invoke(app, ["reproduce", "--help"], env={"COLUMNS": "200"}).output
+    output = CliRunner().invoke(app, ["reproduce", "--help"], env={"COLUMNS": "200"}).output
     for name in EXPERIMENTS:
-        assert name in said
+        assert name in output
 
 
 @real
 @pytest.mark.long  # CI calls the command itself
 def test_the_quick_form_of_table_1_runs_on_the_real_archives(tmp_path: Path) -> None:
-    found = CliRunner().invoke(app, ["reproduce", "table1", "--quick", "--out", str(tmp_path)])
-    assert found.exit_code == 0, found.output
-    page = (tmp_path / "results.md").read_text()
+    result = CliRunner().invoke(app, ["reproduce", "table1", "--quick", "--out", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    written = (tmp_path / "results.md").read_text()
     for words in (
         "Complete Journey",
         "Ta-Feng",
@@ -187,4 +190,4 @@ def test_the_quick_form_of_table_1_runs_on_the_real_archives(tmp_path: Path) -> 
         "Pooled",
         "Communication",
     ):
-        assert words in page
+        assert words in written

@@ -1,4 +1,4 @@
-"""Pictures show the numbers they were given."""
+"""Figures show the numbers they were given."""
 
 import io
 import sys
@@ -15,6 +15,8 @@ from matplotlib.figure import Figure
 
 from alphaedge.errors import InvalidValue
 from alphaedge.report import figures
+from alphaedge.report.charts import save
+from alphaedge.report.styles import PALETTE, STYLES
 
 SCORES = {"method": pl.String, "seed": pl.Int64, "edge": pl.Int64, "batch": pl.Int64, "time": pl.Float64}
 SCORES |= {"score": pl.Float64}
@@ -25,19 +27,19 @@ FETCHES |= {"bytes": pl.Int64}
 
 
 def scores(*rows: tuple[int, int, float, float | None], method: str = "alphaedge") -> pl.DataFrame:
-    """Of (seed, edge, time, score)."""
+    """Make a table from (seed, edge, time, score)."""
     full = [(method, seed, edge, place, time, score) for place, (seed, edge, time, score) in enumerate(rows)]
     return pl.DataFrame(full, schema=SCORES, orient="row")
 
 
 def weights(*rows: tuple[int, int, int, float, dict[int, float]]) -> pl.DataFrame:
-    """Of (seed, edge, aggregation, time, shares)."""
+    """Make a table from (seed, edge, aggregation, time, shares)."""
     full = [("alphaedge", *row[:4], peer, share) for row in rows for peer, share in row[4].items()]
     return pl.DataFrame(full, schema=WEIGHTS, orient="row")
 
 
 def fetches(counts: dict[tuple[int, int], int], seed: int = 0) -> pl.DataFrame:
-    """Of (edge, peer): count."""
+    """Make a table from counts by (edge, peer)."""
     full = [("alphaedge", seed, edge, peer, count, 8 * count) for (edge, peer), count in counts.items()]
     return pl.DataFrame(full, schema=FETCHES, orient="row")
 
@@ -52,8 +54,8 @@ def only(figure: Figure) -> Axes:
 
 
 def line(figure: Figure, name: str = "AlphaEdge") -> np.ndarray:
-    [found] = [each for each in only(figure).get_lines() if each.get_label() == name]
-    return np.asarray(found.get_xydata())
+    [drawn] = [each for each in only(figure).get_lines() if each.get_label() == name]
+    return np.asarray(drawn.get_xydata())
 
 
 def band(figure: Figure) -> np.ndarray:
@@ -80,13 +82,13 @@ def test_a_batch_without_a_score_does_not_count() -> None:
     assert line(figure).tolist() == [[0.25, 0.5]]
 
 
-def test_the_very_end_falls_into_the_last_bin() -> None:
+def test_the_end_of_the_run_is_in_the_last_bin() -> None:
     figure = figures.scores_over_time(scores((0, 0, 0.0, 0.4), (0, 0, 1.0, 0.6)), "AUC", bins=4)
     assert line(figure).tolist() == [[0.125, 0.4], [0.875, 0.6]]
 
 
 def test_with_several_seeds_the_band_is_students_interval_over_seeds() -> None:
-    # edges differ wildly, seeds hardly: an interval over edges would be far wider
+    # Edges differ a lot, seeds hardly: an interval over edges would be far wider.
     table = scores(*((seed, edge, 0.5, 0.5 * edge + 0.1 * seed) for seed in range(3) for edge in range(2)))
     figure = figures.scores_over_time(table, "AUC", bins=1)
     half = 4.3027 * 0.1 / np.sqrt(3)
@@ -104,7 +106,7 @@ def test_with_one_seed_the_band_is_over_edges_and_says_so() -> None:
 
 @pytest.mark.parametrize(("count", "quantile"), [(2, 12.7062), (6, 2.571), (13, 2.179), (31, 2.042), (10**6, 1.96)])
 def test_the_interval_uses_students_quantile(count: int, quantile: float) -> None:
-    half = figures._half_width(np.array([1.0]), np.array([float(count)]))
+    half = figures._half_interval(np.array([1.0]), np.array([float(count)]))
     assert half[0] * np.sqrt(count) == pytest.approx(quantile, rel=0.01)
 
 
@@ -124,15 +126,15 @@ def test_the_legend_is_in_the_order_of_the_last_scores() -> None:
 
 
 @pytest.mark.parametrize("bins", [0, 2.5])
-def test_a_number_of_bins_that_makes_no_sense_is_refused(bins: Any) -> None:
+def test_an_invalid_number_of_bins_is_refused(bins: Any) -> None:
     with pytest.raises(InvalidValue, match="bins"):
         figures.scores_over_time(scores((0, 0, 0.5, 0.5)), "AUC", bins=bins)
 
 
-def test_methods_differ_in_colour_and_in_something_else_as_well() -> None:
-    looks = figures.LOOKS.values()
-    assert len({each.colour for each in looks}) == len(looks)
-    assert len({(each.marker, each.line, each.hollow) for each in looks}) == len(looks)
+def test_methods_differ_in_colour_and_in_line_or_marker() -> None:
+    styles = STYLES.values()
+    assert len({each.colour for each in styles}) == len(styles)
+    assert len({(each.marker, each.line, each.hollow) for each in styles}) == len(styles)
 
 
 # weights
@@ -175,7 +177,7 @@ def test_all_matrices_share_one_scale_and_one_colour_bar() -> None:
     assert bar.get_ylabel() == "share in the mix"
 
 
-def test_edges_stand_by_cluster_in_rows_and_columns() -> None:
+def test_edges_are_sorted_by_cluster_in_rows_and_columns() -> None:
     table = weights((0, 0, 0, 0.1, {0: 0.9, 1: 0.1}), (0, 1, 0, 0.1, {1: 0.7, 2: 0.3}))
     figure = figures.weight_matrix(table, "alphaedge", clusters=[5, 2, 5])
     assert panels(figure)[0].tolist() == [[0.7, -1, 0.3], [0.1, 0.9, -1], [-1, -1, -1]]
@@ -196,17 +198,17 @@ def test_edges_are_numbered_while_there_is_room(n: int, numbered: int) -> None:
 
 
 def arrows(figure: Figure) -> LineCollection:
-    [found] = [each for each in only(figure).collections if isinstance(each, LineCollection)]
-    return found
+    [lines] = [each for each in only(figure).collections if isinstance(each, LineCollection)]
+    return lines
 
 
 def positions(figure: Figure) -> np.ndarray:
-    """Of the nodes, in the order of edges."""
+    """Return the positions of the nodes, in the order of edges."""
     return np.array([np.asarray(each.get_xydata())[0] for each in only(figure).get_lines()])
 
 
 def ends(figure: Figure) -> list[tuple[int, int]]:
-    """The nodes that each arrow starts and stops nearest to."""
+    """Return the nodes nearest to the start and the end of each arrow."""
 
     def nearest(point: np.ndarray) -> int:
         return int(np.linalg.norm(positions(figure) - point, axis=1).argmin())
@@ -221,26 +223,26 @@ def test_an_arrow_runs_from_the_peer_to_the_edge_that_fetches() -> None:
 
 @pytest.mark.parametrize("clusters", [None, [1, 0, 1, 0]])
 def test_width_is_the_share_of_what_the_edge_fetched(clusters: list[int] | None) -> None:
-    # edge 1 fetches more in numbers, edge 0 more in share
+    # Edge 1 fetches more models, edge 0 a larger share.
     table = fetches({(0, 2): 3, (0, 3): 1, (1, 2): 50, (1, 3): 50})
     figure = figures.who_fetches_from_whom(table, "alphaedge", clusters=clusters)
     width = dict(zip(ends(figure), np.asarray(arrows(figure).get_linewidth()), strict=True))
     assert width[2, 0] > width[2, 1] == width[3, 1] > width[3, 0]
 
 
-def test_stray_fetches_are_left_out_but_an_equal_split_is_not() -> None:
-    stray = fetches({(0, 1): 999, (0, 2): 1})
-    assert ends(figures.who_fetches_from_whom(stray, "alphaedge")) == [(1, 0)]
+def test_rare_fetches_are_left_out_but_an_equal_split_is_not() -> None:
+    rare = fetches({(0, 1): 999, (0, 2): 1})
+    assert ends(figures.who_fetches_from_whom(rare, "alphaedge")) == [(1, 0)]
     equal = fetches({(0, peer): 1 for peer in range(1, 60)})
     assert len(ends(figures.who_fetches_from_whom(equal, "alphaedge"))) == 59
 
 
-def test_an_adversary_is_a_cross_and_what_it_gives_is_black() -> None:
+def test_an_adversary_is_a_cross_and_its_arrows_are_black() -> None:
     table = fetches({(0, 1): 1, (0, 2): 1})
     figure = figures.who_fetches_from_whom(table, "alphaedge", clusters=[1, 0, 1], adversaries=[2, 99])
     assert [each.get_marker() for each in only(figure).get_lines()] == ["o", "o", "X"]
     colour = dict(zip(ends(figure), map(to_hex, arrows(figure).get_colors()), strict=True))  # type: ignore[arg-type]
-    assert colour == {(1, 0): figures.GROUPS[0].lower(), (2, 0): "#000000"}
+    assert colour == {(1, 0): PALETTE[0].lower(), (2, 0): "#000000"}
 
 
 def test_only_the_first_seed_is_drawn() -> None:
@@ -265,7 +267,7 @@ def test_many_edges_make_a_matrix_instead_of_a_circle() -> None:
 # score per edge
 
 
-def test_dots_stand_at_the_scores_of_their_edges() -> None:
+def test_dots_are_at_the_scores_of_their_edges() -> None:
     figure = figures.score_per_edge(summary({"alphaedge": [0.9, 0.7, 0.8], "noagg": [0.6, 0.5, None]}))
     assert tick_labels(only(figure)) == ["1", "0", "2"]
     assert line(figure)[:, 1].tolist() == [0.7, 0.9, 0.8]
@@ -273,13 +275,13 @@ def test_dots_stand_at_the_scores_of_their_edges() -> None:
     assert np.isnan(line(figure, "NoAgg")[2, 1])
 
 
-def test_edges_stand_from_low_to_high_within_their_cluster() -> None:
+def test_edges_are_sorted_by_score_within_their_cluster() -> None:
     figure = figures.score_per_edge(summary({"alphaedge": [0.9, 0.1, 0.5, 0.6]}, clusters=[0, 1, 1, 0]))
     assert tick_labels(only(figure)) == ["3", "0", "1", "2"]
 
 
 def test_dots_of_equal_scores_do_not_hide_each_other() -> None:
-    figure = figures.score_per_edge(summary({name: [0.5] * 200 for name in figures.LOOKS}))
+    figure = figures.score_per_edge(summary({name: [0.5] * 200 for name in STYLES}))
     x = np.concatenate([np.asarray(each.get_xdata()) for each in only(figure).get_lines()])
     assert len(np.unique(x.round(6))) == 9 * 200
 
@@ -299,16 +301,14 @@ def test_dots_of_equal_scores_do_not_hide_each_other() -> None:
         figures.score_per_edge(summary({})),
     ],
 )
-def test_with_nothing_to_show_the_picture_says_so(figure: Figure) -> None:
+def test_a_figure_with_nothing_to_show_says_so(figure: Figure) -> None:
     assert not figure.axes
     assert figure.get_suptitle().startswith(("No ", "AlphaEdge did not"))
 
 
 @pytest.mark.filterwarnings("error")
-def test_pictures_are_saved_without_pyplot_and_without_warnings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # importing it would raise
+def test_figures_are_saved_without_pyplot_and_without_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # importing it raises
     made = [
         figures.scores_over_time(scores((0, 0, 0.5, 0.5), (0, 1, 0.9, 0.7)), "AUC"),
         figures.weight_matrix(LATE, "alphaedge", clusters=[0, 1, 1]),
@@ -317,8 +317,8 @@ def test_pictures_are_saved_without_pyplot_and_without_warnings(
         figures.score_per_edge(summary({"alphaedge": [0.5, None], "noagg": [None, None]})),
     ]
     for number, figure in enumerate(made):
-        figures.save(figure, tmp_path / f"{number}.png")
+        save(figure, tmp_path / f"{number}.png")
         assert (tmp_path / f"{number}.png").read_bytes().startswith(b"\x89PNG")
     buffer = io.BytesIO()
-    figures.save(made[0], buffer)
+    save(made[0], buffer)
     assert buffer.getvalue().startswith(b"\x89PNG")

@@ -1,4 +1,4 @@
-"""A page is written once and reads the same as Markdown and as HTML."""
+"""A page says the same as Markdown and as HTML."""
 
 from html.parser import HTMLParser
 from pathlib import Path
@@ -38,13 +38,13 @@ class Reader(HTMLParser):
 
 
 def test_markdown_has_a_heading_a_table_and_a_link_to_the_picture() -> None:
-    found = markdown(blocks(), "images/")
-    assert found.startswith("# A <title>\n\n")
-    assert "| name | score |\n| --- | ---: |\n| one | **0.5** |" in found
-    assert '![a line from "3" to 4](images/line.png)' in found
+    text = markdown(blocks(), "images/")
+    assert text.startswith("# A <title>\n\n")
+    assert "| name | score |\n| --- | ---: |\n| one | **0.5** |" in text
+    assert '![a line from "3" to 4](images/line.png)' in text
 
 
-def test_html_escapes_what_is_text_and_marks_what_is_bold_or_code() -> None:
+def test_html_escapes_text_and_marks_bold_and_code() -> None:
     reader = Reader()
     reader.feed(html(blocks(), "A <title>"))
     assert "A <title>" in reader.text
@@ -53,7 +53,7 @@ def test_html_escapes_what_is_text_and_marks_what_is_bold_or_code() -> None:
     assert "tags" not in reader.tags
 
 
-def test_html_holds_its_pictures_and_loads_nothing() -> None:
+def test_html_embeds_its_pictures_and_loads_nothing() -> None:
     reader = Reader()
     page = html(blocks(), "page")
     reader.feed(page)

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from rich.filesize import decimal
 
 from alphaedge.demo import pictures
 from alphaedge.demo.numbers import Numbers
 from alphaedge.demo.run import Played
-from alphaedge.report.numbers import human
 from alphaedge.report.page import Block, Grid, Heading, Picture, Text, write
 
 COLUMNS = ("edge", "region", "live", "alone", "gain", "batches", "mixes", "fetched", "p50 ms", "p99 ms")
@@ -21,7 +21,7 @@ def rows(found: Numbers) -> list[list[str]]:
     for e in found.edges:
         name = f"{e.edge} (hostile)" if e.hostile else e.edge
         gain = "" if e.hostile else _gain(e.score, e.alone)
-        counts = [f"{e.batches:,}", f"{e.aggregations:,}", human(e.bytes), _number(e.p50, 1), _number(e.p99, 1)]
+        counts = [f"{e.batches:,}", f"{e.aggregations:,}", decimal(e.bytes), _number(e.p50, 1), _number(e.p99, 1)]
         made.append([name, e.region, _number(e.score, 4), _number(e.alone, 4), gain, *counts])
     made.append(["mean, honest", "", _number(found.score, 4), _number(found.alone, 4), _gain(found.score, found.alone)])
     made[-1] += [""] * (len(COLUMNS) - len(made[-1]))

@@ -5,6 +5,7 @@ from typing import Final
 
 from rich import box
 from rich.console import Group, RenderableType
+from rich.filesize import decimal
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -12,7 +13,6 @@ from rich.text import Text
 from alphaedge.demo.run import Shot
 from alphaedge.monitoring.frames import FADED, Event
 from alphaedge.monitoring.vitals import EdgeView
-from alphaedge.report.numbers import human
 
 LINES: Final = 9  # of what happened
 WORDS: Final = {
@@ -76,7 +76,7 @@ def _row(name: str, seen: EdgeView, hostile: set[str]) -> list[RenderableType]:
         _number(vitals.recent, 4),
         f"{vitals.batches:,}",
         f"{vitals.aggregations:,}",
-        human(sum(link.bytes for link in vitals.links.values())),
+        decimal(sum(link.bytes for link in vitals.links.values())),
         _number(vitals.p50, 1),
         _number(vitals.p99, 1),
         f"{vitals.own_share:.2f}",

@@ -1,8 +1,8 @@
-"""What any method must beat, and what no method without everybody's data can expect to.
+"""Reference scores: two baselines that any method must beat, and a model that may see every edge's data.
 
-persistence   the last value measured: the first number of a data set whose labels are its next values
-prior         what has been usual so far at the edge: the running mean of its labels; to classify, that of the item
-pooled        one model that sees all edges' data in the order of time, as a central server would train it
+persistence   predicts the last measured value: the first number of a data set whose labels are its next values
+prior         predicts the running mean of the edge's labels; for classification, the running rate of the item
+pooled        one model trained on the data of all edges in order of time, as a central server would train it
 
 Each predicts a batch before it learns from it, and is scored batch by batch like every method.
 """
@@ -18,31 +18,73 @@ from alphaedge.data.stream import Dataset, Stream
 from alphaedge.experiments.cell import CellResult, curve
 from alphaedge.metrics import SCORES, mean
 from alphaedge.simulation.conditions import Conditions
-from alphaedge.simulation.results import RunResult
+from alphaedge.simulation.run_result import RunResult
 
-CAUTION: Final = 10.0  # events that an item's own rate must have before it counts as much as the edge's
+# Pseudo-count: an item with so many events has a rate halfway between its own and the edge's.
+PRIOR_EVENTS: Final = 10.0
 
 
-def labels_of(data: Dataset, edge: int, seed: int) -> Tensor:
-    """An edge's labels with the noise that belongs to the data set."""
+def noisy_labels(data: Dataset, edge: int, seed: int) -> Tensor:
+    """Return an edge's labels with the noise that belongs to the data set."""
     labels, share = data.streams[edge].labels, data.noise.get(edge, 0.0)
     if not share:
         return labels
     flips = torch.from_numpy(Conditions().draw_noise(edge, len(labels), share, seed))
-    low, high = (0.0, 1.0) if data.task == "classify" else data.label_range()
-    return torch.where(flips, low + high - labels, labels)
+    return torch.where(flips, data.flip(labels), labels)
 
 
-def simple(name: str, data: Dataset, size: int, runs: int) -> CellResult:
-    """What ``prior`` or ``persistence`` scores; runs differ where noise belongs to the data."""
+def score_baseline(name: str, data: Dataset, size: int, runs: int) -> CellResult:
+    """Score ``prior`` or ``persistence`` on batches of ``size``. Runs differ only in the noise of the data set."""
     scores = [[batch_scores(name, data, edge, size, seed) for edge in range(len(data.streams))] for seed in range(runs)]
-    return _found(scores, data.edge_names)
+    return _result_of(scores, data.edge_names)
 
 
-def _found(
+def batch_scores(name: str, data: Dataset, edge: int, size: int, seed: int) -> list[float | None]:
+    """Score each batch of one edge; None where a batch has no score."""
+    stream = data.streams[edge]
+    count = len(stream) // size
+    labels = noisy_labels(data, edge, seed)[: count * size]
+    predictions = _persistence(data, stream) if name == "persistence" else _prior(data, stream, labels, size)
+    scores = SCORES[data.metric](predictions[: count * size].view(count, size), labels.view(count, size))
+    return [None if s != s else s for s in scores.tolist()]
+
+
+def pool_streams(data: Dataset, size: int, seed: int) -> tuple[Dataset, list[int]]:
+    """Join the batches of all edges into the stream of a single edge, ordered by the time of their last events.
+
+    The labels have the noise of ``seed``. Returns the data set, and for each batch the edge it came from.
+    """
+    counts = [len(s) // size for s in data.streams]
+    owner = torch.cat([torch.full((c,), e) for e, c in enumerate(counts)])
+    times = torch.cat([s.times[size - 1 : c * size : size] for s, c in zip(data.streams, counts, strict=True)])
+    order = times.argsort(stable=True)
+
+    def join(parts: list[Tensor]) -> Tensor:
+        cut = torch.cat([p[: c * size] for p, c in zip(parts, counts, strict=True)])
+        return cut.view(len(owner), size, *cut.shape[1:])[order].flatten(0, 1)
+
+    inputs = {f.name: join([s.inputs[f.name] for s in data.streams]) for f in data.fields}
+    labels = join([noisy_labels(data, e, seed) for e in range(len(counts))])
+    stream = Stream(inputs, labels, times[order].repeat_interleave(size))
+    whole = replace(data, streams=(stream,), noise={}, names=None, clusters=None)
+    return whole, owner[order].tolist()
+
+
+def pooled_result(runs: list[RunResult], notes: list[str], names: list[str], owner: list[int]) -> CellResult:
+    """Summarise runs of the pooled model. Each batch counts for the edge it came from (``owner``)."""
+    scores = []
+    for run in runs:
+        per_edge: list[list[float | None]] = [[] for _ in names]
+        for number, score in run.scores.select("batch", "score").rows():
+            per_edge[owner[number]].append(score)
+        scores.append(per_edge)
+    return _result_of(scores, names, sum(r.seconds for r in runs), notes)
+
+
+def _result_of(
     scores: list[list[list[float | None]]], names: list[str], seconds: float = 0.0, notes: Sequence[str] = ()
 ) -> CellResult:
-    """From the scores of every batch of every edge in every run."""
+    """Summarise ``scores[run][edge][batch]``."""
     per_edge = [[mean([s for s in edge if s is not None]) for edge in run] for run in scores]
     return CellResult(
         per_seed=[mean([e for e in run if e is not None]) for run in per_edge],
@@ -54,67 +96,28 @@ def _found(
     )
 
 
-def batch_scores(name: str, data: Dataset, edge: int, size: int, seed: int) -> list[float | None]:
-    """The score of each batch of an edge; None where there is none."""
-    stream = data.streams[edge]
-    count = len(stream) // size
-    labels = labels_of(data, edge, seed)[: count * size]
-    predictions = _last(data, stream) if name == "persistence" else _usual(data, stream, labels, size)
-    found = SCORES[data.metric](predictions[: count * size].view(count, size), labels.view(count, size))
-    return [None if s != s else s for s in found.tolist()]
-
-
-def _last(data: Dataset, stream: Stream) -> Tensor:
+def _persistence(data: Dataset, stream: Stream) -> Tensor:
     name = next(f.name for f in data.fields if f.kind == "number")
     return stream.inputs[name][:, 0]
 
 
-def _usual(data: Dataset, stream: Stream, labels: Tensor, size: int) -> Tensor:
-    """The mean label of all batches before; to classify, of the item (the last id field), drawn to the edge's."""
+def _prior(data: Dataset, stream: Stream, labels: Tensor, size: int) -> Tensor:
+    """Predict the mean label of all earlier batches; for classification, the item's mean, shrunk towards that.
+
+    The item is the last id field.
+    """
     before = torch.arange(len(labels)) // size * size
     sums = torch.cat([torch.zeros(1), labels.double().cumsum(0)])
     usual = torch.where(before > 0, sums[before] / before.clamp(min=1), 0.0)
-    items = [f for f in data.fields if f.kind == "id"]
-    if data.task != "classify" or not items:
+    ids = [f for f in data.fields if f.kind == "id"]
+    if data.task != "classify" or not ids:
         return usual.float()
-    item = stream.inputs[items[-1].name][: len(labels)]
-    bought, seen = torch.zeros(items[-1].size), torch.zeros(items[-1].size)
+    item = stream.inputs[ids[-1].name][: len(labels)]
+    positives, seen = torch.zeros(ids[-1].size), torch.zeros(ids[-1].size)
     predictions = []
     for start in range(0, len(labels), size):
         now = item[start : start + size]
-        predictions.append((bought[now] + CAUTION * usual[start]) / (seen[now] + CAUTION))
-        bought.index_add_(0, now, labels[start : start + size])
+        predictions.append((positives[now] + PRIOR_EVENTS * usual[start]) / (seen[now] + PRIOR_EVENTS))
+        positives.index_add_(0, now, labels[start : start + size])
         seen.index_add_(0, now, torch.ones(len(now)))
     return torch.cat(predictions).float()
-
-
-def pooled(data: Dataset, size: int, seed: int) -> tuple[Dataset, list[int]]:
-    """All edges' batches as the stream of one edge, in the order of their last events; and whose batch each is.
-
-    The noise that belongs to the data set is that of the seed.
-    """
-    counts = [len(s) // size for s in data.streams]
-    owner = torch.cat([torch.full((c,), e) for e, c in enumerate(counts)])
-    times = torch.cat([s.times[size - 1 : c * size : size] for s, c in zip(data.streams, counts, strict=True)])
-    order = times.argsort(stable=True)
-
-    def joined(parts: list[Tensor]) -> Tensor:
-        cut = torch.cat([p[: c * size] for p, c in zip(parts, counts, strict=True)])
-        return cut.view(len(owner), size, *cut.shape[1:])[order].flatten(0, 1)
-
-    inputs = {f.name: joined([s.inputs[f.name] for s in data.streams]) for f in data.fields}
-    labels = joined([labels_of(data, e, seed) for e in range(len(counts))])
-    stream = Stream(inputs, labels, times[order].repeat_interleave(size))
-    whole = replace(data, streams=(stream,), noise={}, names=None, clusters=None)
-    return whole, owner[order].tolist()
-
-
-def shared_out(runs: list[RunResult], notes: list[str], names: list[str], owner: list[int]) -> CellResult:
-    """What the pooled model scores, each batch counted for the edge that it came from."""
-    scores = []
-    for outcome in runs:
-        parts: list[list[float | None]] = [[] for _ in names]
-        for number, score in outcome.scores.select("batch", "score").rows():
-            parts[owner[number]].append(score)
-        scores.append(parts)
-    return _found(scores, names, sum(o.seconds for o in runs), notes)

@@ -1,4 +1,4 @@
-"""Which cells each table and figure of the paper needs."""
+"""The experiments of the paper, and the cells that each of its tables and figures needs."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -8,16 +8,16 @@ import msgspec
 from alphaedge.errors import InvalidValue
 from alphaedge.experiments.cell import Cell
 
-PLAIN: Final = ("noagg", "fedweight", "uniweight")
-LITERAL: Final = ("randps-paper", "nops-paper", "alphaedge-paper")
-ALL: Final = (*PLAIN, *LITERAL, "randps", "nops", "alphaedge")
-SOME: Final = ("noagg", "fedweight", "randps", "alphaedge-paper", "alphaedge")
-APART: Final = ("fedweight", "uniweight", "alphaedge-paper", "alphaedge")
-DOWN: Final = ("noagg", "fedweight", "randps-paper", "alphaedge-paper", "randps", "alphaedge")
-# The variants with many edges: here peers must be chosen well.
-MANY: Final[Mapping[str, str]] = {"completejourney": "completejourney-stores", "tafeng": "tafeng-areas"}
-DATA: Final = ("completejourney", "tafeng", "movielens", "airquality")
-# Above so many rows a data set is cut (Dataset.window): in tables, and in the many cells of figures. Others are whole.
+PLAIN_METHODS: Final = ("noagg", "fedweight", "uniweight")
+PAPER_METHODS: Final = ("randps-paper", "nops-paper", "alphaedge-paper")
+ALL_METHODS: Final = (*PLAIN_METHODS, *PAPER_METHODS, "randps", "nops", "alphaedge")
+MAIN_METHODS: Final = ("noagg", "fedweight", "randps", "alphaedge-paper", "alphaedge")
+DIFFERENT_START_METHODS: Final = ("fedweight", "uniweight", "alphaedge-paper", "alphaedge")
+UNREACHABLE_METHODS: Final = ("noagg", "fedweight", "randps-paper", "alphaedge-paper", "randps", "alphaedge")
+# Variants with more edges than an edge can have neighbours, so that the choice matters.
+MANY_EDGES: Final[Mapping[str, str]] = {"completejourney": "completejourney-stores", "tafeng": "tafeng-areas"}
+DATA_SETS: Final = ("completejourney", "tafeng", "movielens", "airquality")
+# Larger data sets are cut to so many rows (Dataset.window), for tables and for the many cells of figures.
 TABLE_ROWS: Final[Mapping[str, int]] = {
     "completejourney": 600_000,
     "completejourney-stores": 1_000_000,
@@ -25,11 +25,11 @@ TABLE_ROWS: Final[Mapping[str, int]] = {
     "tafeng-areas": 600_000,
 }
 FIGURE_ROWS: Final[Mapping[str, int]] = {**TABLE_ROWS, "movielens": 250_000}
-SHARE: Final = 0.25  # of edges that are hostile, of time that an edge is down
+FAULTY_SHARE: Final = 0.25  # of the edges that are hostile, of the time that an edge is unreachable
 
 
 class Sweep(NamedTuple):
-    """A figure: one field of a cell over some values."""
+    """A figure that varies one field of a cell."""
 
     field: str
     values: tuple[float, ...]
@@ -40,17 +40,17 @@ class Sweep(NamedTuple):
 SWEEPS: Final[Mapping[str, Sweep]] = {
     "delay": Sweep("delay", (0, 5, 10, 20), "Feedback delay", "delay, in batches"),
     "staleness": Sweep("staleness", (0, 5, 10, 20), "Stale models", "staleness, in aggregation periods"),
-    "aggregation-period": Sweep("every", (2, 5, 10, 20, 40, 100, 200), "Aggregation period", "E, batches"),
-    "batch-size": Sweep("factor", (0.1, 0.5, 1, 2, 10), "Batch size", "batch size, times the data set's own"),
+    "aggregation-period": Sweep("aggregate_every", (2, 5, 10, 20, 40, 100, 200), "Aggregation period", "E, batches"),
+    "batch-size": Sweep("batch_factor", (0.1, 0.5, 1, 2, 10), "Batch size", "batch size, times the data set's own"),
 }
 EXPERIMENTS: Final = ("table1", "table2", "table3", "many-edges", "scores-over-time", *SWEEPS)
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked for. ``rows``: None is the rule of the experiment, 0 is all."""
+    """The experiments to run. ``rows`` per data set: None means ``TABLE_ROWS`` and ``FIGURE_ROWS``, 0 means all."""
 
     experiments: tuple[str, ...] = EXPERIMENTS
-    data: tuple[str, ...] = DATA
+    data: tuple[str, ...] = DATA_SETS
     runs: int = 5
     rows: int | None = None
 
@@ -59,56 +59,56 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             if name not in EXPERIMENTS:
                 raise InvalidValue("experiment", name, "all, " + ", ".join(EXPERIMENTS))
         for name in self.data:
-            if name not in DATA:
-                raise InvalidValue("data", name, "one of " + ", ".join(DATA))
+            if name not in DATA_SETS:
+                raise InvalidValue("data", name, "one of " + ", ".join(DATA_SETS))
         if len(set(self.data)) < len(self.data):
             raise InvalidValue("data", ",".join(self.data), "each once")
 
     def table_cell(self, data: str, method: str, model: str | None = None, **changes: object) -> Cell:
-        """A cell of a table."""
+        """Return a cell of a table."""
         return _cell(data, method, model, self.runs, self._rows(TABLE_ROWS.get(data)), changes)
 
     def figure_cell(self, data: str, method: str, **changes: object) -> Cell:
-        """A cell of a figure."""
+        """Return a cell of a figure."""
         return _cell(data, method, None, self.runs, self._rows(FIGURE_ROWS.get(data)), changes)
 
-    def _rows(self, usual: int | None) -> int | None:
-        return usual if self.rows is None else self.rows or None
+    def _rows(self, default: int | None) -> int | None:
+        return default if self.rows is None else self.rows or None
 
     def cells(self) -> list[Cell]:
-        """Every cell once, data set by data set, so that each is loaded once."""
-        found: dict[Cell, None] = {}
+        """List every cell once, data set by data set, so that each data set is loaded once."""
+        cells: dict[Cell, None] = {}
         for data in self.data:
             for experiment in self.experiments:
-                found |= dict.fromkeys(self.cells_of(experiment, data))
-        return list(found)
+                cells |= dict.fromkeys(self.cells_of(experiment, data))
+        return list(cells)
 
     def cells_of(self, experiment: str, data: str) -> list[Cell]:
-        """The cells of one experiment on one data set."""
+        """List the cells of one experiment on one data set."""
         if experiment == "table1":
-            cells = [self.table_cell(data, m) for m in (*ALL, "prior", "pooled")]
-            cells += [self.table_cell(data, m, initial="different") for m in APART]
+            cells = [self.table_cell(data, m) for m in (*ALL_METHODS, "prior", "pooled")]
+            cells += [self.table_cell(data, m, initial="different") for m in DIFFERENT_START_METHODS]
             if data == "airquality":
                 cells += [self.table_cell(data, "persistence")]
-                cells += [self.table_cell(data, m, "change") for m in (*ALL, "pooled")]
+                cells += [self.table_cell(data, m, "change") for m in (*ALL_METHODS, "pooled")]
             return cells
         if experiment == "table2":
-            return [self.table_cell(data, m, drop=SHARE) for m in DOWN]
+            return [self.table_cell(data, m, drop=FAULTY_SHARE) for m in UNREACHABLE_METHODS]
         if experiment == "table3":
-            return [self.table_cell(data, m, adversaries=SHARE) for m in ALL]
+            return [self.table_cell(data, m, adversaries=FAULTY_SHARE) for m in ALL_METHODS]
         if experiment == "many-edges":
-            shares = (0.0, SHARE) if data in MANY else ()
-            return [self.table_cell(MANY[data], m, adversaries=share) for share in shares for m in SOME]
+            shares = (0.0, FAULTY_SHARE) if data in MANY_EDGES else ()
+            return [self.table_cell(MANY_EDGES[data], m, adversaries=share) for share in shares for m in MAIN_METHODS]
         if experiment == "scores-over-time":
-            return [self.table_cell(data, m) for m in SOME]
+            return [self.table_cell(data, m) for m in MAIN_METHODS]
         sweep = SWEEPS[experiment]
-        return [self.figure_cell(data, m, **{sweep.field: v}) for v in sweep.values for m in SOME]
+        return [self.figure_cell(data, m, **{sweep.field: v}) for v in sweep.values for m in MAIN_METHODS]
 
 
 def _cell(
     data: str, method: str, model: str | None, runs: int, rows: int | None, changes: Mapping[str, object]
 ) -> Cell:
     cell = Cell(data=data, method=method, model=model, runs=runs, rows=rows)
-    if method == "noagg":  # it neither fetches nor aggregates: one cell serves all such variations
-        changes = {k: v for k, v in changes.items() if k not in ("staleness", "every", "drop")}
+    if method == "noagg":  # it never aggregates, so one cell serves all these variations
+        changes = {k: v for k, v in changes.items() if k not in ("staleness", "aggregate_every", "drop")}
     return msgspec.structs.replace(cell, **dict(changes))

@@ -1,57 +1,58 @@
-"""``reproduce``: fill the cells of a plan and write them down as one page, with tables and pictures."""
+"""Reproduce the paper's evaluation: run the cells of a plan, and write one page with all tables and figures."""
 
 import csv
+from collections.abc import Mapping
 from pathlib import Path
 
-from alphaedge.experiments.cell import Cell, CellResult, CellStore
-from alphaedge.experiments.compare import score
-from alphaedge.experiments.fill import Report, fill
+from alphaedge.experiments.cell import Cell, CellResult
+from alphaedge.experiments.cell_store import CellStore
 from alphaedge.experiments.goals import goals
-from alphaedge.experiments.grids import Lookup, title
-from alphaedge.experiments.over_time import over_time
+from alphaedge.experiments.paper_tables import communication, many_edges, table1, table2, table3
 from alphaedge.experiments.plan import FIGURE_ROWS, TABLE_ROWS, Plan
-from alphaedge.experiments.sweeps import figure_of
-from alphaedge.experiments.tables import communication, many_edges, table1, table2, table3
+from alphaedge.experiments.run_cells import Report, run_cells
+from alphaedge.experiments.score_table import Lookup, title
+from alphaedge.experiments.scores import cell_score
+from alphaedge.experiments.scores_over_time import scores_over_time
+from alphaedge.experiments.sweeps import sweep_blocks
 from alphaedge.report.page import Block, Heading, Text, write
 
 
 def reproduce(plan: Plan, folder: Path, *, jobs: int, report: Report, command: str, date: str) -> Path:
-    """Run what is missing, then write ``results.md``, ``results.html``, ``cells.csv`` and the pictures.
+    """Run the missing cells, then write ``results.md``, ``results.html``, ``cells.csv`` and the figures.
 
-    Interrupted, it writes what there is and lets the interruption pass on; finished cells are kept in ``cells``.
+    Finished cells are kept in the folder ``cells``. If interrupted, it writes the page from those and raises.
     """
-    shelf = CellStore(folder / "cells")
+    store = CellStore(folder / "cells")
     try:
-        fill(plan.cells(), shelf, jobs, report)
+        run_cells(plan.cells(), store, jobs, report)
     finally:
-        found = {cell: shelf.get(cell) for cell in plan.cells()}
-        _write_csv(folder / "cells.csv", found)
-        write(page(plan, found, command, date), folder, "results", "AlphaEdge: the paper's evaluation")
+        results = {cell: store.get(cell) for cell in plan.cells()}
+        _write_csv(folder / "cells.csv", results)
+        write(page(plan, results, command, date), folder, "results", "AlphaEdge: the paper's evaluation")
     return folder / "results.html"
 
 
-def page(plan: Plan, found: dict[Cell, CellResult | None], command: str, date: str) -> list[Block]:
-    """Everything that the plan asks for."""
-    finished = sum(f is not None for f in found.values())
-    seconds = sum(f.seconds for f in found.values() if f is not None)
-    rule = "all rows" if plan.rows == 0 else f"at most {plan.rows:,} rows" if plan.rows else _usual_rows(plan)
-    runs = f"{plan.runs} runs of each cell" if plan.runs > 1 else "one run of each cell"
+def page(plan: Plan, results: Mapping[Cell, CellResult | None], command: str, date: str) -> list[Block]:
+    """Make the page of all experiments in the plan."""
+    finished = [r for r in results.values() if r is not None]
+    minutes = sum(r.seconds for r in finished) / 60
+    runs = f"{plan.runs} runs per cell" if plan.runs > 1 else "one run per cell"
     blocks: list[Block] = [
         Heading("The paper's evaluation on public data", 1),
         Text(
-            f"`{command}`, {date}; {runs}, {rule}. {finished} of {len(found)} cells are finished "
-            f"({seconds / 60:.0f} minutes of computing). Scores are AUC, and 1-SMAPE for AirQuality: of every batch "
-            "before it is learned from, averaged over batches, then edges, then runs. Higher is better."
+            f"`{command}`, {date}, {runs}. {_row_limits(plan)} {len(finished)} of {len(results)} cells are finished "
+            f"({minutes:.0f} minutes of computing). Scores are AUC, and 1-SMAPE for AirQuality. Every batch is scored "
+            "before it is learned from; scores are averaged over batches, then edges, then runs. Higher is better."
         ),
-        Text(f"Base models: {_bases(plan)}."),
+        Text(f"Base models: {_base_models(plan)}."),
     ]
     for experiment in plan.experiments:
-        blocks += blocks_of(experiment, plan, found.get)
-    return blocks + goals(plan, found.get)
+        blocks += experiment_blocks(experiment, plan, results.get)
+    return blocks + goals(plan, results.get)
 
 
-def blocks_of(experiment: str, plan: Plan, get: Lookup) -> list[Block]:
-    """One table or figure, with all that belongs to it."""
+def experiment_blocks(experiment: str, plan: Plan, get: Lookup) -> list[Block]:
+    """Make the part of the page that belongs to one experiment."""
     match experiment:
         case "table1":
             return table1(plan, get) + communication(plan, get)
@@ -62,50 +63,51 @@ def blocks_of(experiment: str, plan: Plan, get: Lookup) -> list[Block]:
         case "many-edges":
             return many_edges(plan, get)
         case "scores-over-time":
-            return over_time(plan, get)
-    return figure_of(experiment, plan, get)
+            return scores_over_time(plan, get)
+    return sweep_blocks(experiment, plan, get)
 
 
-def _bases(plan: Plan) -> str:
-    """The base models of all data sets, those of a kind together."""
-    kinds: dict[str, list[str]] = {}
+def _base_models(plan: Plan) -> str:
+    """Describe the base models, each with the data sets that it is for."""
+    models: dict[str, list[str]] = {}
     for data in plan.data:
-        kinds.setdefault(_base(plan, data), []).append(title(data))
-    return "; ".join(f"{' and '.join(names)} {kind}" for kind, names in kinds.items())
+        models.setdefault(_base_model(plan, data), []).append(title(data))
+    return "; ".join(f"{model} ({', '.join(names)})" for model, names in models.items())
 
 
-def _base(plan: Plan, data: str) -> str:
-    """The base model of a data set and how it learns, in words."""
+def _base_model(plan: Plan, data: str) -> str:
     settings = plan.table_cell(data, "alphaedge").settings()
     rules = {
-        "adagrad": f", rows of ids by Adagrad at {settings.id_rate:g}",
+        "adagrad": f", Adagrad at {settings.id_rate:g} for rows of ids",
         "lazy": ", rows of ids only where a batch names them",
         "dense": "",
     }
-    rows = rules[settings.row_rule] if settings.model == "deepfm" else ""
-    return f"{settings.model}, batches of {settings.size}, Adam at {settings.model_rate:g}{rows}"
+    rows = rules[settings.row_optimizer] if settings.model == "deepfm" else ""
+    return f"{settings.model} with batches of {settings.size}, Adam at {settings.model_rate:g}{rows}"
 
 
-def _usual_rows(plan: Plan) -> str:
-    """The rule by which large data sets are cut, in words."""
+def _row_limits(plan: Plan) -> str:
+    """Describe how large data sets are cut."""
+    if plan.rows is not None:
+        return f"At most {plan.rows:,} rows per data set." if plan.rows else "All rows."
     tables, figures = (
         ", ".join(f"{rows[d]:,} of {title(d)}" for d in plan.data if d in rows) for rows in (TABLE_ROWS, FIGURE_ROWS)
     )
     if not figures:
-        return "whole data sets"
+        return "All rows."
     cut = f"at most {figures}" if tables == figures else f"at most {tables or 'all'} in tables, {figures} in figures"
-    return f"rows: {cut}, the rest whole. A cut begins after the first quarter, as far as enough rows follow"
+    return f"Rows: {cut}; other data sets are whole. A cut begins after the first quarter if enough rows follow."
 
 
-def _write_csv(path: Path, found: dict[Cell, CellResult | None]) -> None:
+def _write_csv(path: Path, results: Mapping[Cell, CellResult | None]) -> None:
     names = list(Cell.__struct_fields__)
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         rows.writerow([*names, "mean", "ci95", "per_seed", "seconds", "note"])
-        for cell, result in found.items():
+        for cell, result in results.items():
             if result is not None:
-                mean = score(result)
-                numbers = [mean.mean, mean.ci95] if mean else ["", ""]
+                score = cell_score(result)
+                numbers = [score.mean, score.ci95] if score else ["", ""]
                 seeds = " ".join("" if s is None else f"{s:.6f}" for s in result.per_seed)
                 note = result.notes[0] if result.notes else ""
                 rows.writerow([*(getattr(cell, n) for n in names), *numbers, seeds, f"{result.seconds:.1f}", note])

@@ -1,80 +1,74 @@
-"""The paper's figures over a setting: delay, staleness, aggregation period and batch size."""
+"""The paper's figures over one setting: delay, staleness, aggregation period or batch size."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import final
 
-from alphaedge.experiments.claims import claim
-from alphaedge.experiments.compare import Footnotes, Row, Score, average, written
-from alphaedge.experiments.grids import Lookup, title, with_notes
-from alphaedge.experiments.plan import SOME, SWEEPS, Plan, Sweep
-from alphaedge.report.figures import legend, panels, sweep
+from alphaedge.experiments.paper_claims import check_claim
+from alphaedge.experiments.plan import MAIN_METHODS, SWEEPS, Plan, Sweep
+from alphaedge.experiments.score_table import Footnotes, Lookup, MethodScores, format_entry, title, with_footnotes
+from alphaedge.experiments.scores import Score, average
+from alphaedge.report.charts import add_legend, draw_lines, make_charts
 from alphaedge.report.page import Block, Grid, Heading, Picture, Text
 
-
-@final
-@dataclass(frozen=True)
-class Line:
-    """One data set, or the average of all: a row of methods at each value."""
-
-    rows: Mapping[float, Row]
-
-    def of(self, method: str) -> dict[float, Score]:
-        """One method's scores, by value."""
-        return {v: row.scores[method] for v, row in self.rows.items() if method in row.scores}
+Series = Mapping[float, MethodScores]  # by the value of the varied setting
 
 
-def figure_of(name: str, plan: Plan, get: Lookup) -> list[Block]:
-    """One of the sweeps: a chart per data set, the average that the paper shows, a table, and the paper's claim."""
-    what = SWEEPS[name]
-    lines = {title(data): _line(plan, get, what, data) for data in plan.data}
-    averages = _average(lines, what)
-    drawn = {**lines, "Average": averages} if len(lines) > 1 else lines
-    figure, charts = panels(len(drawn), name)
-    for axes, (head, line) in zip(charts, drawn.items(), strict=True):
-        points = {m: [(v, s.mean, s.ci95 or 0.0) for v, s in line.of(m).items()] for m in SOME}
-        sweep(axes, points, title=head, x=what.axis, y="score", log=what.field in ("every", "factor"))
-    legend(figure, charts)
+def sweep_blocks(name: str, plan: Plan, get: Lookup) -> list[Block]:
+    """Make one figure: a chart per data set and of their average, a table, and a check of the paper's claim."""
+    sweep = SWEEPS[name]
+    series = {title(data): _series(plan, get, sweep, data) for data in plan.data}
+    averages = _average(series, sweep)
+    shown = {**series, "Average": averages} if len(series) > 1 else series
+    figure, charts = make_charts(len(shown), name)
+    for axes, (head, one) in zip(charts, shown.items(), strict=True):
+        points = {m: [(v, s.mean, s.ci95 or 0.0) for v, s in _curve(one, m).items()] for m in MAIN_METHODS}
+        log = sweep.field in ("aggregate_every", "batch_factor")
+        draw_lines(axes, points, title=head, x=sweep.axis, y="score", log=log)
+    add_legend(figure, charts)
     notes = Footnotes()
     body = [
-        [f"{head}, {title(m)}", *(written(line.rows[v], m, notes) for v in what.values)]
-        for head, line in drawn.items()
-        for m in SOME
+        [f"{head}, {title(m)}", *(format_entry(one[v], m, notes) for v in sweep.values)]
+        for head, one in shown.items()
+        for m in MAIN_METHODS
     ]
-    scores = {data: {m: line.of(m) for m in SOME} for data, line in zip(plan.data, lines.values(), strict=True)}
+    curves = {
+        data: {m: _curve(one, m) for m in MAIN_METHODS} for data, one in zip(plan.data, series.values(), strict=True)
+    }
     return [
-        Heading(what.title),
-        Picture(name, f"{what.title}: scores of each method over {what.axis}, a chart per data set", figure),
-        *with_notes(Grid([what.axis, *(f"{v:g}" for v in what.values)], body), notes),
-        Text(claim(name, scores, {m: averages.of(m) for m in SOME})),
-        *([Text(_met_the_start(plan, get, what))] if name == "staleness" else []),
+        Heading(sweep.title),
+        Picture(name, f"{sweep.title}: score of each method over {sweep.axis}, one chart per data set", figure),
+        *with_footnotes(Grid([sweep.axis, *(f"{v:g}" for v in sweep.values)], body), notes),
+        Text(check_claim(name, curves, {m: _curve(averages, m) for m in MAIN_METHODS})),
+        *([Text(_fetches_before_start(plan, get, sweep))] if name == "staleness" else []),
     ]
 
 
-def _line(plan: Plan, get: Lookup, what: Sweep, data: str) -> Line:
-    rows: dict[float, Row] = {}
-    for value in what.values:
-        rows[value] = Row()
-        for method in SOME:
-            rows[value].add(method, get(plan.figure_cell(data, method, **{what.field: value})))
-    return Line(rows)
+def _series(plan: Plan, get: Lookup, sweep: Sweep, data: str) -> Series:
+    series = {value: MethodScores() for value in sweep.values}
+    for value, scores in series.items():
+        for method in MAIN_METHODS:
+            scores.add(method, get(plan.figure_cell(data, method, **{sweep.field: value})))
+    return series
 
 
-def _average(lines: Mapping[str, Line], what: Sweep) -> Line:
-    """The average of all data sets, at the values where each has a score."""
-    rows = {}
-    for value in what.values:
-        parts = {m: average([line.rows[value].scores.get(m) for line in lines.values()]) for m in SOME}
-        rows[value] = Row({m: s for m, s in parts.items() if s is not None})
-    return Line(rows)
+def _average(series: Mapping[str, Series], sweep: Sweep) -> Series:
+    """Average over the data sets, at the values where each has a score."""
+    averages = {}
+    for value in sweep.values:
+        means = {m: average([one[value].scores.get(m) for one in series.values()]) for m in MAIN_METHODS}
+        averages[value] = MethodScores({m: s for m, s in means.items() if s is not None})
+    return averages
 
 
-def _met_the_start(plan: Plan, get: Lookup, what: Sweep) -> str:
-    """How often a fetch wanted a model from before the start."""
+def _curve(series: Series, method: str) -> dict[float, Score]:
+    return {value: scores.scores[method] for value, scores in series.items() if method in scores.scores}
+
+
+def _fetches_before_start(plan: Plan, get: Lookup, sweep: Sweep) -> str:
+    """Say how often a fetch asked for a model from before the start."""
     parts = []
     for data in plan.data:
-        cells = {v: get(plan.figure_cell(data, "alphaedge", **{what.field: v})) for v in what.values if v}
-        shares = [f"{f.beyond_start / f.fetches:.0%} at {v:g}" for v, f in cells.items() if f is not None and f.fetches]
+        results = {v: get(plan.figure_cell(data, "alphaedge", **{sweep.field: v})) for v in sweep.values if v}
+        shares = [f"{r.beyond_start / r.fetches:.0%} at {v:g}" for v, r in results.items() if r and r.fetches]
         parts += [f"{title(data)} {', '.join(shares)}"] if shares else []
-    found = "; ".join(parts) or "nothing can be said: no cells"
-    return f"Fetches that wanted a model from before the start, and got the initial one: {found}."
+    listed = "; ".join(parts) or "no cells"
+    return f"Fetches that asked for a model from before the start and got the initial one: {listed}."

@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from alphaedge.replay.result import EdgeResult, ReplayResult
-from alphaedge.report.figures import FAINT, GROUPS, INK, panels, save
+from alphaedge.report.charts import make_charts, save
+from alphaedge.report.styles import FAINT, INK, PALETTE
 
 MOST_LINES: Final = 12  # edges that are told apart; with more, lines are faint and their mean is drawn
 POINTS: Final = 60  # of a line; batches are averaged to so many
@@ -16,7 +17,7 @@ POINTS: Final = 60  # of a line; batches are averaged to so many
 
 def picture(outcome: ReplayResult) -> Figure:
     """Score over time beside a histogram of latencies."""
-    figure, (scores, latencies) = panels(2, "replay")
+    figure, (scores, latencies) = make_charts(2, "replay")
     _scores(scores, outcome)
     _latencies(latencies, outcome)
     return figure
@@ -33,7 +34,7 @@ def _scores(axes: Axes, outcome: ReplayResult) -> None:
     for place, edge in enumerate(outcome.edges):
         x, y = _line(edge)
         if few:
-            axes.plot(x, y, color=GROUPS[place % len(GROUPS)], linewidth=1.6, label=edge.edge)
+            axes.plot(x, y, color=PALETTE[place % len(PALETTE)], linewidth=1.6, label=edge.edge)
         else:
             axes.plot(x, y, color=INK, alpha=0.25, linewidth=0.8)
     if few and any(edge.series for edge in outcome.edges):
@@ -53,7 +54,7 @@ def _latencies(axes: Axes, outcome: ReplayResult) -> None:
     if bars:
         upper, counts = (np.array(part, dtype=float) for part in zip(*bars, strict=True))
         lower = upper / 10 ** (1 / 12)
-        axes.bar(lower, counts, width=upper - lower, align="edge", color=GROUPS[0])
+        axes.bar(lower, counts, width=upper - lower, align="edge", color=PALETTE[0])
         axes.set_xscale("log")
     found = outcome.total.latency
     for place, (name, value) in enumerate({"p50": found.p50, "p95": found.p95, "p99": found.p99}.items()):

@@ -1,4 +1,4 @@
-"""A page of text, tables and pictures, written once and rendered as Markdown and as one HTML file."""
+"""A page of text, tables and figures, written once and rendered as Markdown and as one HTML file."""
 
 import base64
 import io
@@ -6,20 +6,20 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from importlib import resources
 from pathlib import Path
-from typing import final
+from typing import Final, final
 
 from matplotlib.figure import Figure
 from PIL import Image
 
-from alphaedge.report.figures import save
+from alphaedge.report.charts import save
+from alphaedge.report.templates import render
 
 
 @final
 @dataclass(frozen=True)
 class Heading:
-    """A heading; level 1 is the page's title."""
+    """A heading. Level 1 is the title of the page."""
 
     text: str
     level: int = 2
@@ -28,7 +28,7 @@ class Heading:
 @final
 @dataclass(frozen=True)
 class Text:
-    """A paragraph. ``**bold**`` and `` `code` `` are understood, nothing else."""
+    """A paragraph. Only ``**bold**`` and `` `code` `` are marked up."""
 
     text: str
 
@@ -36,7 +36,7 @@ class Text:
 @final
 @dataclass(frozen=True)
 class Grid:
-    """A table; the first column is to the left, the others to the right. Cells understand what ``Text`` does."""
+    """A table. The first column is aligned left, the others right. Cells are marked up like ``Text``."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -45,7 +45,7 @@ class Grid:
 @final
 @dataclass(frozen=True)
 class Picture:
-    """A figure, with a file name (without its ending) and a sentence for those who can't see it."""
+    """A figure, with a file name (without its ending) and an alternative text."""
 
     name: str
     alt: str
@@ -54,9 +54,11 @@ class Picture:
 
 Block = Heading | Text | Grid | Picture
 
+NO_NUMBER: Final = "\N{EN DASH}"  # shown in tables where there is no number
+
 
 def markdown(blocks: Sequence[Block], images: str = "") -> str:
-    """The page as Markdown; pictures are PNG files in the folder ``images``."""
+    """Render the page as Markdown. Pictures are PNG files in the folder ``images``."""
     parts = []
     for block in blocks:
         match block:
@@ -73,35 +75,13 @@ def markdown(blocks: Sequence[Block], images: str = "") -> str:
 
 
 def html(blocks: Sequence[Block], title: str) -> str:
-    """The page as one HTML file that loads nothing."""
-    parts = []
-    for block in blocks:
-        match block:
-            case Heading():
-                parts.append(f"<h{block.level}>{escape(block.text)}</h{block.level}>")
-            case Text():
-                parts.append(f"<p>{_inline(block.text)}</p>")
-            case Grid():
-                head = "".join(f"<th>{_inline(c)}</th>" for c in block.columns)
-                body = "".join("<tr>" + "".join(f"<td>{_inline(c)}</td>" for c in row) + "</tr>" for row in block.rows)
-                parts.append(
-                    '<div class="wide" tabindex="0"><table>'
-                    f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-                )
-            case Picture():
-                data = base64.b64encode(_small(block.figure)).decode("ascii")
-                parts.append(f'<figure><img alt="{escape(block.alt)}" src="data:image/png;base64,{data}"></figure>')
-    return whole(title, "\n".join(parts))
-
-
-def whole(title: str, body: str) -> str:
-    """A page of this HTML, with the style that all pages have."""
-    shell = resources.files("alphaedge.report").joinpath("page.html").read_text(encoding="utf-8")
-    return shell.replace("{{ title }}", escape(title)).replace("{{ body }}", body)
+    """Render the page as one HTML file that loads nothing."""
+    parts = [(type(block).__name__, block) for block in blocks]
+    return render("blocks.html", title=title, blocks=parts, inline=_inline, png=_small_png)
 
 
 def write(blocks: Sequence[Block], folder: Path, name: str, title: str) -> None:
-    """Write ``name.md``, ``name.html`` and every picture as PNG and SVG."""
+    """Write ``name.md``, ``name.html``, and every picture as PNG and SVG."""
     for block in blocks:
         if isinstance(block, Picture):
             save(block.figure, folder / f"{block.name}.png")
@@ -110,14 +90,14 @@ def write(blocks: Sequence[Block], folder: Path, name: str, title: str) -> None:
     (folder / f"{name}.html").write_text(html(blocks, title), encoding="utf-8")
 
 
-def _small(figure: Figure) -> bytes:
-    """A figure as PNG in 128 colours: a quarter of the bytes, and lines look the same."""
+def _small_png(figure: Figure) -> str:
+    """Encode a figure as PNG with 128 colours, in base64: lines look the same in a quarter of the bytes."""
     exact, small = io.BytesIO(), io.BytesIO()
     save(figure, exact)
     Image.open(exact).convert("RGB").quantize(128).save(small, "png", optimize=True)
-    return small.getvalue()
+    return base64.b64encode(small.getvalue()).decode("ascii")
 
 
 def _inline(text: str) -> str:
-    found = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", escape(text))
-    return re.sub(r"`(.+?)`", r"<code>\1</code>", found)
+    bold = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", escape(text))
+    return re.sub(r"`(.+?)`", r"<code>\1</code>", bold)

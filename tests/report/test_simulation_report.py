@@ -1,4 +1,4 @@
-"""The page holds everything, loads nothing and trusts nobody."""
+"""The report holds everything, loads nothing and escapes whatever comes from data."""
 
 import base64
 from html.parser import HTMLParser
@@ -9,15 +9,15 @@ import polars as pl
 import pytest
 from matplotlib.figure import Figure
 
-from alphaedge.report import figures, html
-from alphaedge.report.numbers import human
+from alphaedge.report import figures, simulation_report
+from alphaedge.report.page import NO_NUMBER
 
 EVIL = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>"
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 
 
 class Page(HTMLParser):
-    """Tags with their attributes, text by tag, and whether every tag is closed in its turn."""
+    """Collects tags with their attributes, and text by tag; checks that tags are nested properly."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ def summary(**changes: Any) -> dict[str, Any]:
 def render(tmp_path: Path) -> Any:
     def made(given: dict[str, Any], pictures: Any = (), config: str = "seeds = 2\n", title: str = "A run") -> Page:
         path = tmp_path / "report.html"
-        html.write(path, summary=given, figures=pictures, config_toml=config, title=title)
+        simulation_report.write(path, summary=given, figures=pictures, config_toml=config, title=title)
         return Page(path.read_text(encoding="utf-8"))
 
     return made
@@ -99,7 +99,7 @@ def test_the_page_loads_nothing_from_anywhere(render: Any) -> None:
     assert "@import" not in style
 
 
-def test_a_browser_is_told_to_load_nothing(render: Any) -> None:
+def test_the_page_forbids_browsers_to_load_anything(render: Any) -> None:
     [policy] = [tag["content"] for tag in render(summary()).all("meta") if "http-equiv" in tag]
     assert "default-src 'none'" in policy
 
@@ -115,7 +115,7 @@ def test_a_script_in_a_method_message_is_escaped(render: Any) -> None:
     assert page.of("li") == [EVIL]
 
 
-def test_whatever_comes_from_data_is_escaped(render: Any) -> None:
+def test_everything_from_data_is_escaped(render: Any) -> None:
     given = summary(
         data=EVIL, task=EVIL, metric=EVIL, messages=[EVIL], adversaries={EVIL: [1]}, methods={EVIL: method()}
     )
@@ -132,7 +132,7 @@ def test_the_table_shows_every_number_of_a_method(render: Any) -> None:
     page = render(summary(methods={"alphaedge": method()}))
     assert page.of("th")[-1] == "AlphaEdge"
     assert page.of("strong") == ["0.7812"]
-    assert page.of("td") == ["± 0.0100", "0.7500", "0.5000", "1 MB of 4 MB (25.0%)", "1,234"]
+    assert page.of("td") == ["± 0.0100", "0.7500", "0.5000", "1.0 MB of 4.0 MB (25.0%)", "1,234"]
 
 
 def test_only_the_best_mean_is_bold(render: Any) -> None:
@@ -140,17 +140,17 @@ def test_only_the_best_mean_is_bold(render: Any) -> None:
     assert render(summary(methods=methods)).of("strong") == ["0.7200"]
 
 
-def test_methods_stand_in_their_usual_order_by_their_usual_names(render: Any) -> None:
+def test_methods_have_their_usual_order_and_names(render: Any) -> None:
     names = ["b-new", "a-new", "nops-paper", "noagg", "uniweight"]
     page = render(summary(methods={name: method() for name in names}))
     assert page.of("th")[-5:] == ["UniWeight", "NoAgg", "NoPS (paper)", "a-new", "b-new"]
 
 
-def test_a_number_that_is_not_there_is_a_dash(render: Any) -> None:
+def test_a_missing_number_is_a_dash(render: Any) -> None:
     bare = method(mean=None, ci95=None, pooled=None, loss=float("nan"), per_seed=[None])
     bare["bytes"] = {"full": 0, "common": 0, "changed": 0}
     page = render(summary(methods={"noagg": bare}))
-    assert page.of("td") == [html.NONE, html.NONE, html.NONE, "none", "1,234"]
+    assert page.of("td") == [NO_NUMBER, NO_NUMBER, NO_NUMBER, "none", "1,234"]
     assert page.of("strong") == []
 
 
@@ -161,7 +161,7 @@ def test_the_page_says_what_its_intervals_are(render: Any, seeds: int, ci95: flo
     assert any("±" in text for text in page.of("td")) == (seeds > 1)
 
 
-def test_there_is_no_messages_section_without_messages(render: Any) -> None:
+def test_without_messages_there_is_no_section_for_them(render: Any) -> None:
     assert "Messages" not in render(summary()).of("h2")
     assert "Messages" in render(summary(messages=["edge 3 is slow"])).of("h2")
 
@@ -173,7 +173,7 @@ def test_the_page_says_which_edges_were_adversaries(render: Any) -> None:
 
 def test_a_figure_without_a_caption_gets_the_one_of_its_kind(render: Any) -> None:
     page = render(summary(), [("One", "", picture()), ("Two", "Mine.", picture())])
-    assert page.of("figcaption") == [html.CAPTIONS["score_per_edge"], "Mine."]
+    assert page.of("figcaption") == [simulation_report.CAPTIONS["score_per_edge"], "Mine."]
 
 
 def test_every_kind_of_figure_has_a_caption() -> None:
@@ -185,7 +185,7 @@ def test_every_kind_of_figure_has_a_caption() -> None:
         figures.who_fetches_from_whom(table, "nops"),
         picture(),
     ]
-    assert {str(figure.get_label()) for figure in made} == set(html.CAPTIONS)
+    assert {str(figure.get_label()) for figure in made} == set(simulation_report.CAPTIONS)
 
 
 @pytest.mark.parametrize("label", ["score_per_edge", "Nothing was mixed.", ""])
@@ -193,11 +193,11 @@ def test_every_image_has_an_alternative_text(render: Any, label: str) -> None:
     figure = Figure(figsize=(1, 1))
     figure.set_label(label)
     [image] = render(summary(), [("My title", "My caption.", figure)]).all("img")
-    first = html.CAPTIONS.get(label, label or "My caption.").split(". ")[0]
+    first = simulation_report.CAPTIONS.get(label, label or "My caption.").split(". ")[0]
     assert image["alt"] == f"My title. {first}"
 
 
-def test_the_configuration_is_folded_away_as_it_was_written(render: Any, tmp_path: Path) -> None:
+def test_the_configuration_is_folded_and_unchanged(render: Any, tmp_path: Path) -> None:
     config = '[data]\nname = "a<b>"\n\n[[x]]\n'
     assert len(render(summary(), config=config).all("details")) == 1
     raw = (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -211,12 +211,5 @@ def test_the_page_fits_a_phone_and_the_dark(render: Any) -> None:
     assert "prefers-color-scheme: dark" in style
 
 
-def test_a_run_in_which_no_method_finished_still_has_a_page(render: Any) -> None:
+def test_a_run_without_a_finished_method_has_a_report(render: Any) -> None:
     assert render(summary(methods={}, clusters=None)).of("td") == []
-
-
-@pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 B"), (999, "999 B"), (999_600, "1 MB"), (12_345, "12.3 kB"), (5 * 10**18, "5000 PB")]
-)
-def test_bytes_are_told_in_three_digits(count: int, text: str) -> None:
-    assert human(count) == text

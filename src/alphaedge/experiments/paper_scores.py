@@ -1,9 +1,9 @@
-"""What the paper reports: Wu, Mitra, Chen and Rao, IEEE BigData 2023, tables 1 to 3. The mean of five runs."""
+"""The scores in tables 1 to 3 of the paper, means of five runs. Wu, Mitra, Chen and Rao, IEEE BigData 2023."""
 
 from collections.abc import Mapping
 from typing import Final
 
-# Its private data sets A and B stand beside the public data that take their places here.
+# The data set of the paper that each data set here stands for: A and B are private.
 STANDS_FOR: Final[Mapping[str, str]] = {
     "completejourney": "Dataset-A",
     "tafeng": "Dataset-B",

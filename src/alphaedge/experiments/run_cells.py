@@ -1,0 +1,146 @@
+"""Run the cells that are not finished yet, in several processes."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from statistics import median
+from typing import NamedTuple, final
+
+from alphaedge.core.methods import METHODS, method
+from alphaedge.data.stream import Dataset
+from alphaedge.experiments.baselines import pool_streams, pooled_result, score_baseline
+from alphaedge.experiments.cell import Cell, CellResult
+from alphaedge.experiments.cell_store import CellStore
+from alphaedge.simulation.processes import run_tasks
+from alphaedge.simulation.run_log import Progress
+from alphaedge.simulation.run_result import RunResult
+from alphaedge.simulation.simulate import STACKED_EDGES
+from alphaedge.simulation.task import Task, WorkerCache
+
+# Called with the finished share of all work (0 to 1), finished cells, all cells, and the name of the current cell.
+Report = Callable[[float, int, int, str], None]
+
+
+def run_cells(cells: Iterable[Cell], store: CellStore, jobs: int, report: Report) -> None:
+    """Run every cell that is not in the store. Cells that finish before an interruption stay in the store."""
+    wanted = list(cells)
+    cache, tasks, pending = WorkerCache(), list[Task](), dict[str, _PendingCell]()
+    progress = _TotalProgress(len(wanted), report)
+    for cell in wanted:
+        if store.get(cell) is not None:
+            progress.finished += 1
+            continue
+        data, size = cache.data(cell.settings(), 0), cell.settings().size
+        reason = skip_reason(cell, data)
+        if reason is not None:
+            store.put(cell, CellResult(per_seed=[], per_edge=[], curves=[], notes=[reason]))
+            progress.finished += 1
+        elif cell.method in ("prior", "persistence"):
+            store.put(cell, score_baseline(cell.method, data, size, cell.runs))
+            progress.finished += 1
+        else:
+            parts, owner = _pooled_tasks(cell, data) if cell.method == "pooled" else (_tasks(cell, data), None)
+            pending[cell.key()] = _PendingCell(cell, data.edge_names, owner, {}, [])
+            tasks += parts
+            progress.cost |= {f"{t.name}/{t.seeds[0]}": _cost(cell, data) * len(t.seeds) for t in parts}
+    progress.report_now()
+    for results, notes in run_tasks(tasks, min(jobs, max(1, len(tasks))), progress.update, cache):
+        one = pending[results[0].method]
+        one.results.update({r.seed: r for r in results})
+        one.notes.extend(notes)
+        if len(one.results) == one.cell.runs:
+            store.put(one.cell, one.summarise())
+            one.results.clear()
+            progress.finished += 1
+            progress.report_now()
+
+
+class _PendingCell(NamedTuple):
+    """A cell whose runs are under way."""
+
+    cell: Cell
+    names: list[str]  # of the edges
+    owner: list[int] | None  # the edge of each batch, if the batches of all edges are in one stream
+    results: dict[int, RunResult]  # by seed
+    notes: list[str]
+
+    def summarise(self) -> CellResult:
+        runs = [self.results[seed] for seed in range(self.cell.runs)]
+        if self.owner is None:
+            return CellResult.of(runs, self.notes, self.names)
+        return pooled_result(runs, self.notes, self.names, self.owner)
+
+
+@final
+class _TotalProgress:
+    """The progress of all cells together. A task counts by its estimated cost."""
+
+    def __init__(self, cells: int, report: Report) -> None:
+        self.cells, self.report = cells, report
+        self.finished = 0
+        self.title = ""
+        self.cost: dict[str, float] = {}  # by the name under which a task reports its progress
+        self.done: dict[str, float] = {}
+
+    def update(self, name: str, progress: Progress) -> None:
+        """Take in the progress of one task."""
+        self.done[name] = self.cost[name] * progress.batches / max(1, progress.total)
+        self.title = name.partition("/")[0].rpartition("-")[0]
+        self.report_now()
+
+    def report_now(self) -> None:
+        total = sum(self.cost.values()) or 1.0
+        share = sum(self.done.values()) / total if self.cost else 1.0
+        self.report(share, self.finished, self.cells, self.title)
+
+
+def skip_reason(cell: Cell, data: Dataset) -> str | None:
+    """Explain why a cell would be meaningless; None if it is worth running."""
+    counts = [len(s) // cell.settings().size for s in data.streams]
+    if min(counts) == 0:
+        events = min(len(s) for s in data.streams)
+        return f"an edge has {events} events, fewer than one batch of {cell.settings().size}"
+    batches = int(median(counts))
+    mixes = batches // cell.aggregate_every
+    if cell.method in METHODS and cell.method != "noagg":
+        if mixes == 0:
+            return f"an edge has {batches} batches and never aggregates"
+        if cell.staleness >= mixes:
+            times = "once" if mixes == 1 else f"{mixes} times"
+            return f"an edge aggregates {times}, so no model is ever {cell.staleness} periods old"
+    if 2 * cell.delay > batches:
+        return f"an edge has {batches} batches, so most feedback would arrive after the end"
+    return None
+
+
+def _tasks(cell: Cell, data: Dataset) -> list[Task]:
+    settings = cell.settings()
+    chosen = settings.method.apply(cell.method)
+    stack = max(1, STACKED_EDGES // len(data.streams))
+    seeds = range(cell.runs)
+    return [
+        Task(settings, cell.key(), chosen, tuple(seeds[first : first + stack]), None, None)
+        for first in range(0, cell.runs, stack)
+    ]
+
+
+def _pooled_tasks(cell: Cell, data: Dataset) -> tuple[list[Task], list[int]]:
+    """Make the tasks of one edge that learns alone from the batches of all; and list the edge of each batch."""
+    settings, alone, key = cell.settings(), method("noagg"), cell.key()
+    # Noise that belongs to the data is drawn anew for each seed. Without noise, one stream serves all seeds.
+    stacks = [(seed,) for seed in range(cell.runs)] if data.noise else [tuple(range(cell.runs))]
+    streams = [(seeds, *pool_streams(data, settings.size, seeds[0])) for seeds in stacks]
+    tasks = [Task(settings, key, alone, seeds, own, partial(settings.base.make, own)) for seeds, own, _ in streams]
+    return tasks, streams[0][2]
+
+
+def _cost(cell: Cell, data: Dataset) -> float:
+    """Estimate the work of one run, in steps of one edge on a batch of 50."""
+    size = cell.settings().size
+    batches = sum(len(s) // size for s in data.streams)
+    each = 0.5 + size / 100
+    if cell.method == "pooled":
+        return 3 * batches * each
+    chosen = cell.settings().method.apply(cell.method)
+    steps = 2.0 if chosen.home else 1.0
+    weights = 0.0 if cell.method == "noagg" else (1.0 if chosen.home or "paper" in cell.method else 0.3)
+    return batches * each * (steps + weights * 20 / cell.aggregate_every)

@@ -1,0 +1,70 @@
+"""Scores over several runs: means, intervals, averages, and whether two methods differ."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from alphaedge.experiments.cell import CellResult
+from alphaedge.metrics import interval95, mean
+
+# Like is compared with like: the paper's literal settings with rivals that use them too.
+RIVALS: Final[Mapping[str, Sequence[str]]] = {
+    "alphaedge": ("noagg", "fedweight", "uniweight", "randps", "nops"),
+    "alphaedge-paper": ("noagg", "fedweight", "uniweight", "randps-paper", "nops-paper"),
+}
+LEVEL_MARGIN: Final = 0.001  # scores that are closer than this count as level
+
+
+class Score(NamedTuple):
+    """The mean of several runs, half the width of its 95% interval, and the score of each run, in order of seeds."""
+
+    mean: float
+    ci95: float | None
+    runs: tuple[float | None, ...]  # None: a run without a score
+
+
+Scores = Mapping[str, Score]  # by method
+
+
+def cell_score(result: CellResult | None) -> Score | None:
+    """Return the score of a cell; None if it has none."""
+    return None if result is None else score_of_runs(result.per_seed)
+
+
+def score_of_runs(runs: Sequence[float | None]) -> Score | None:
+    """Summarise the scores of several runs; None if no run has one."""
+    known = [s for s in runs if s is not None]
+    middle = mean(known)
+    return None if middle is None else Score(middle, interval95(known), tuple(runs))
+
+
+def average(parts: Sequence[Score | None]) -> Score | None:
+    """Average scores over data sets, run by run; None if a data set has no score."""
+    known = [p for p in parts if p is not None]
+    if not known or len(known) < len(parts) or len({len(p.runs) for p in known}) > 1:
+        return None
+    return score_of_runs([_complete_mean(runs) for runs in zip(*(p.runs for p in known), strict=True)])
+
+
+def _complete_mean(values: Sequence[float | None]) -> float | None:
+    known = [v for v in values if v is not None]
+    return mean(known) if len(known) == len(values) else None
+
+
+def difference(one: Score, two: Score) -> Score | None:
+    """Return the paired difference of two scores, over the seeds that have both."""
+    pairs = zip(one.runs, two.runs, strict=False)
+    return score_of_runs([a - b for a, b in pairs if a is not None and b is not None])
+
+
+def best_rival(scores: Scores, method: str = "alphaedge") -> str | None:
+    """Return the best of the rivals of ``alphaedge`` or ``alphaedge-paper``."""
+    return max((m for m in RIVALS[method] if m in scores), key=lambda m: scores[m].mean, default=None)
+
+
+def is_significant(scores: Scores, method: str) -> bool:
+    """Tell whether the method's paired difference to its best rival excludes zero, in either direction."""
+    rival = best_rival(scores, method)
+    if rival is None or method not in scores:
+        return False
+    gap = difference(scores[method], scores[rival])
+    return gap is not None and gap.ci95 is not None and abs(gap.mean) > gap.ci95

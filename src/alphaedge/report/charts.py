@@ -1,0 +1,82 @@
+"""Building blocks of figures. They use no pyplot, so that nothing global is opened or left behind."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from alphaedge.report.styles import FAINT, in_order, style_of
+
+
+def make_figure(size: tuple[float, float], label: str, title: str = "") -> Figure:
+    """Make an empty figure. ``size`` is in inches; ``label`` is the name by which a page finds its caption."""
+    figure = Figure(figsize=size, layout="constrained")
+    figure.set_label(label)
+    figure.suptitle(title, fontsize=12)
+    return figure
+
+
+def make_message(text: str) -> Figure:
+    """Make a figure that says why there is nothing to show."""
+    return make_figure((6, 0.6), text, text)
+
+
+def make_chart(label: str) -> tuple[Figure, Axes]:
+    """Make a figure with one chart."""
+    figure = make_figure((9, 5), label)
+    axes = figure.add_subplot()
+    style_axes(axes)
+    return figure, axes
+
+
+def make_charts(count: int, label: str) -> tuple[Figure, list[Axes]]:
+    """Make a figure with several charts, two in a row."""
+    rows = -(-count // 2)
+    figure = make_figure((10, 3.4 * rows), label)
+    grid = figure.subplots(rows, 2 if count > 1 else 1, squeeze=False)
+    charts = list(grid.flatten())
+    for unused in charts[count:]:
+        unused.set_visible(False)
+    return figure, charts[:count]
+
+
+def style_axes(axes: Axes) -> None:
+    """Give a chart a faint grid and no frame at the top and right."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color=FAINT, linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def add_legend(figure: Figure, charts: Sequence[Axes]) -> None:
+    """Add one legend for all charts of a figure."""
+    handles = {str(h.get_label()): h for axes in charts for h in axes.get_lines()}
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, frameon=False)
+
+
+def draw_lines(
+    axes: Axes, lines: Mapping[str, Sequence[tuple[float, float, float]]], *, title: str, x: str, y: str, log: bool
+) -> None:
+    """Draw one line per method through points (value, score, half the width of the score's 95% interval)."""
+    style_axes(axes)
+    for method in in_order(lines):
+        at, score, half = np.array(lines[method], dtype=float).reshape(-1, 3).T
+        style = style_of(method)
+        axes.plot(at, score, linestyle=style.line, linewidth=1.6, markersize=5, **style.markers())
+        axes.fill_between(at, score - half, score + half, color=style.colour, alpha=0.12, linewidth=0)
+    values = sorted({point[0] for line in lines.values() for point in line})
+    if log:
+        axes.set_xscale("log")
+    axes.set_xticks(values, [f"{v:g}" for v in values])
+    axes.minorticks_off()
+    axes.set_title(title, fontsize=10)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+
+
+def save(figure: Figure, path: str | Path | BinaryIO) -> None:
+    """Write a figure as PNG, or as SVG if the path ends in ``.svg``."""
+    kind = "svg" if isinstance(path, str | Path) and Path(path).suffix == ".svg" else "png"
+    figure.savefig(path, format=kind, dpi=160, bbox_inches="tight", facecolor="white")

@@ -1,0 +1,121 @@
+"""The report of a simulation: table, figures and settings on one HTML page that loads nothing."""
+
+import base64
+import io
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from matplotlib.figure import Figure
+from rich.filesize import decimal
+
+from alphaedge.report.charts import save
+from alphaedge.report.page import NO_NUMBER
+from alphaedge.report.styles import in_order, style_of
+from alphaedge.report.templates import render
+
+Figures = Mapping[str, Figure] | Sequence[tuple[str, str, Figure]]
+
+# How to read each figure. The first sentence says what it shows and serves as the alternative text.
+CAPTIONS: Final[Mapping[str, str]] = {
+    "scores_over_time": (
+        "The score over the run, one line per method. Higher is better. Every batch is scored before it is learned "
+        "from. Points are means over the batches in a part of the run, then over edges, then over seeds. The band is "
+        "the 95% interval of that mean over seeds. With a single seed it is over edges, and says nothing about how "
+        "another seed would turn out. Wide bands may be cut off."
+    ),
+    "weight_matrix": (
+        "The share that every edge gives to each model in its mix, at several moments of the run. A row is an edge, a "
+        "column the peer whose model it mixes in, the diagonal its own model. Each row adds up to 100%. Darker is "
+        "more, on a square-root scale that keeps small shares visible; grey was not in the mix. Lines separate "
+        "clusters, where they are known. Edges that find their own cluster make dark squares along the diagonal."
+    ),
+    "who_fetches_from_whom": (
+        "Who fetches models from whom, over the whole run. An arrow runs from a peer to the edge that fetches its "
+        "model, in the colour of the peer's cluster. It is wider and stronger the larger the peer's share of all that "
+        "the edge fetched. Rare fetches are left out (under 2%, or under half of an equal split among all if that is "
+        "less). Arrows from adversaries are black. With many edges, a matrix takes the place of arrows: a row is an "
+        "edge, a column a peer, darker is more, grey was never fetched."
+    ),
+    "score_per_edge": (
+        "The score of every edge under every method, mean over seeds. Higher is better. Edges are sorted by score, "
+        "within their cluster if clusters are known. A vertical line spans the dots of an edge: where it is long, the "
+        "choice of method matters."
+    ),
+}
+
+
+def write(path: str | Path, *, summary: Mapping[str, Any], figures: Figures, config_toml: str, title: str) -> None:
+    """Write the report.
+
+    ``figures`` are given by title, or as (title, caption, figure); an empty caption stands for that of ``CAPTIONS``.
+    """
+    if isinstance(figures, Mapping):
+        figures = [(name, "", figure) for name, figure in figures.items()]
+    page = render(
+        "simulation_report.html",
+        title=title,
+        summary=summary,
+        facts=_facts(summary),
+        rows=_rows(summary["methods"]),
+        seeds=max((len(one["per_seed"]) for one in summary["methods"].values()), default=0),
+        figures=[_picture(*each) for each in figures],
+        config=config_toml,
+    )
+    Path(path).write_text(page, encoding="utf-8")
+
+
+def _number(value: float | None, digits: int = 4) -> str:
+    return NO_NUMBER if value is None or not math.isfinite(value) else f"{value:,.{digits}f}"
+
+
+def _facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    clusters, tasks = summary["clusters"], {"classify": "classification", "regress": "regression"}
+    facts = [
+        ("Data", str(summary["data"])),
+        ("Task", tasks.get(summary["task"], str(summary["task"]))),
+        ("Metric", f"{summary['metric']}, higher is better"),
+        ("Edges", f"{summary['edges']}" + (f" in {len(set(clusters))} clusters" if clusters else "")),
+    ]
+    hostile = [
+        f"seed {seed}: {', '.join(str(edge) for edge in edges)}"
+        for seed, edges in summary["adversaries"].items()
+        if edges
+    ]
+    return [*facts, ("Adversaries", "; ".join(hostile))] if hostile else facts
+
+
+def _rows(methods: Mapping[str, Any]) -> list[dict[str, Any]]:
+    means = [one["mean"] for one in methods.values() if _number(one["mean"]) != NO_NUMBER]
+    rows = []
+    for name in in_order(methods):
+        one = methods[name]
+        full, changed, speed = one["bytes"]["full"], one["bytes"]["changed"], one["edge_batches_per_second"]
+        rows.append(
+            {
+                "name": style_of(name).name,
+                "colour": style_of(name).colour,
+                "best": bool(means) and one["mean"] == max(means),
+                "mean": _number(one["mean"]),
+                "ci95": "" if one["ci95"] is None else f" ± {_number(one['ci95'])}",
+                "pooled": _number(one["pooled"]),
+                "loss": _number(one["loss"]),
+                "bytes": f"{decimal(changed)} of {decimal(full)} ({changed / full:.1%})" if full else "none",
+                "speed": _number(speed, 0 if speed is not None and speed >= 10 else 2),
+            }
+        )
+    return rows
+
+
+def _picture(title: str, caption: str, figure: Figure) -> dict[str, str]:
+    label = str(figure.get_label())
+    default = CAPTIONS.get(label, label) or caption
+    buffer = io.BytesIO()
+    save(figure, buffer)
+    return {
+        "title": title,
+        "caption": caption or default,
+        "alt": f"{title}. {default.split('. ')[0]}",
+        "png": base64.b64encode(buffer.getvalue()).decode("ascii"),
+    }

@@ -1,0 +1,47 @@
+"""How methods look in every figure, and the colours that figures share."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+
+class MethodStyle(NamedTuple):
+    """The look of a method. Line and marker tell methods apart where colour does not."""
+
+    name: str
+    colour: str
+    marker: str
+    line: str
+    hollow: bool = False
+
+    def markers(self) -> dict[str, Any]:
+        """Return matplotlib's arguments for coloured, labelled markers."""
+        fill = "white" if self.hollow else self.colour
+        return {"color": self.colour, "marker": self.marker, "markerfacecolor": fill, "label": self.name}
+
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart. Two of the paper's variants are darker shades.
+STYLES: Final[Mapping[str, MethodStyle]] = {
+    "alphaedge": MethodStyle("AlphaEdge", "#D55E00", "o", "-"),
+    "fedweight": MethodStyle("FedWeight", "#0072B2", "s", "--"),
+    "uniweight": MethodStyle("UniWeight", "#56B4E9", "D", "-."),
+    "randps": MethodStyle("RandPS", "#E69F00", "^", "-"),
+    "nops": MethodStyle("NoPS", "#009E73", "v", "--"),
+    "noagg": MethodStyle("NoAgg", "#000000", "X", ":"),
+    "alphaedge-paper": MethodStyle("AlphaEdge (paper)", "#CC79A7", "o", "--", hollow=True),
+    "randps-paper": MethodStyle("RandPS (paper)", "#8A5F00", "^", "--", hollow=True),
+    "nops-paper": MethodStyle("NoPS (paper)", "#00543D", "v", ":", hollow=True),
+}
+PALETTE: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442", "#D55E00")
+INK: Final = "#333333"
+FAINT: Final = "#DDDDDD"
+EMPTY: Final = "#F1F1F1"
+
+
+def style_of(method: str) -> MethodStyle:
+    """Return the style of a method. Unknown methods keep their name and are grey."""
+    return STYLES.get(method, MethodStyle(method, "#777777", "P", "-"))
+
+
+def in_order(methods: Iterable[str]) -> list[str]:
+    """Sort methods in the order of ``STYLES``, then unknown ones by name."""
+    return sorted(sorted(methods), key=lambda name: [*STYLES, name].index(name))

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import final
 
 import uvicorn
@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from alphaedge.dashboard.app import routes
+from alphaedge.dashboard.app import dashboard_routes
 from alphaedge.monitoring.frames import Fleet, Frame
 from alphaedge.monitoring.history import BUDGET, History
 from tests.monitoring.synthetic import State
@@ -53,7 +53,7 @@ class Served:
         self._wake()
 
     def start(self) -> None:
-        app = Starlette(routes=routes(self._fleet, self._stream, self._authorised, keep_alive=self.keep_alive))
+        app = Starlette(routes=dashboard_routes(self._fleet, self._stream, self._authorize, keep_alive=self.keep_alive))
         self._stopping, started = False, threading.Event()
         settings = uvicorn.Config(app, host="127.0.0.1", port=self.port, log_config=None, access_log=False)
         self._server = _Ending(settings, started, self._end_streams)
@@ -84,7 +84,7 @@ class Served:
         with self._news:
             return Fleet(edge="berlin", now=self._now, frames=self.history.since(-1.0))
 
-    async def _stream(self, after: float) -> AsyncIterator[Frame]:
+    async def _stream(self, after: float) -> AsyncGenerator[Frame, None]:
         wake = asyncio.Event()
         self._waiting.add(wake)
         self.open_streams += 1
@@ -102,7 +102,7 @@ class Served:
             self._waiting.discard(wake)
             self.open_streams -= 1
 
-    def _authorised(self, request: Request) -> None:
+    def _authorize(self, request: Request) -> None:
         if self.token is not None and request.headers.get("authorization") != f"Bearer {self.token}":
             raise HTTPException(401, "show the token", {"www-authenticate": "Bearer"})
 

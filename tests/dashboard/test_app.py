@@ -7,16 +7,15 @@ import itertools
 import re
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Iterator, MutableMapping
+from collections.abc import AsyncGenerator, Iterator, MutableMapping
 from email.message import Message
 from typing import Any
 
 import msgspec
 import pytest
 from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect
 
-from alphaedge.dashboard.app import STATIC, routes
+from alphaedge.dashboard.app import STATIC, dashboard_routes
 from alphaedge.monitoring.frames import Fleet, Frame
 from tests.monitoring.synthetic import START, states
 
@@ -65,7 +64,7 @@ class Streaming:
         return lines
 
     def frame(self) -> Frame:
-        while not (lines := self.event())[0].startswith(b"event"):
+        while not (lines := self.event())[0].startswith(b"id"):
             pass
         return msgspec.json.decode(lines[2].removeprefix(b"data: "), type=Frame)
 
@@ -92,6 +91,7 @@ def test_the_page_is_open_to_all_says_what_it_is_and_lets_nothing_else_in(served
     policy = headers["content-security-policy"]
     assert policy.startswith("default-src 'self'")
     assert "unsafe" not in policy
+    assert headers["referrer-policy"] == "no-referrer"
 
 
 def test_all_files_are_served_and_only_these(served: Served) -> None:
@@ -129,6 +129,15 @@ def test_a_file_that_has_not_changed_is_not_sent_again(served: Served) -> None:
     assert status(url, **{"if-none-match": '"another"'}) == 200
 
 
+def test_files_are_only_read(served: Served) -> None:
+    for path in ("/dashboard", "/dashboard/page.js"):
+        request = urllib.request.Request(served.url + path, data=b"", method="POST")
+        with pytest.raises(urllib.error.HTTPError, match="405"):
+            urllib.request.urlopen(request, timeout=WAIT_SECONDS)
+        request = urllib.request.Request(served.url + path, method="HEAD")
+        assert urllib.request.urlopen(request, timeout=WAIT_SECONDS).status == 200
+
+
 @pytest.mark.parametrize("path", ["/fleet", "/fleet/stream?after=0"])
 @pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer wrong"}, {"authorization": "Basic s3cret"}])
 def test_the_fleet_is_shown_only_to_who_has_the_token(served: Served, path: str, headers: dict[str, str]) -> None:
@@ -162,9 +171,9 @@ def test_the_stream_is_server_sent_events_with_the_time_as_id(served: Served) ->
     assert stream.answer.headers["content-type"] == "text/event-stream; charset=utf-8"
     assert stream.event()[0].startswith(b":"), "something comes at once"
     for frame in frames[11:]:
-        event, name, data = stream.event()
-        assert event == b"event: frame"
+        name, event, data = stream.event()
         assert float(name.removeprefix(b"id: ")) == frame.time
+        assert event == b"event: frame"
         assert data == b"data: " + msgspec.json.encode(frame)
     stream.close()
 
@@ -216,7 +225,7 @@ def test_when_the_client_goes_the_stream_behind_it_ends() -> None:
         wait_for(lambda: server.open_streams == 0, "the stream to end")
 
 
-async def endless(ended: list[bool]) -> AsyncIterator[Frame]:
+async def endless(ended: list[bool]) -> AsyncGenerator[Frame, None]:
     try:
         for number in itertools.count():
             yield Frame(time=float(number))
@@ -224,17 +233,16 @@ async def endless(ended: list[bool]) -> AsyncIterator[Frame]:
         ended.append(True)
 
 
-def test_when_the_client_goes_while_it_is_told_something_the_stream_behind_it_ends() -> None:
+def test_when_sending_to_the_client_fails_the_stream_behind_it_ends() -> None:
     ended: list[bool] = []
 
     async def go() -> None:
-        frames = endless(ended)  # held here, so that it does not end for want of anybody who knows it
+        frames = endless(ended)  # held here, so that it is not closed by the garbage collector
         empty = Fleet(edge="berlin", now=0.0, frames=())
-        app = Starlette(routes=routes(lambda: empty, lambda _: frames, lambda _: None))
-        asgi = {"version": "3.0", "spec_version": "2.4"}
+        app = Starlette(routes=dashboard_routes(lambda: empty, lambda _: frames, lambda _: None))
         scope = {
             "type": "http",
-            "asgi": asgi,
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
             "method": "GET",
             "path": "/fleet/stream",
             "headers": [],
@@ -242,13 +250,14 @@ def test_when_the_client_goes_while_it_is_told_something_the_stream_behind_it_en
         }
 
         async def receive() -> dict[str, str]:
-            return {"type": "http.disconnect"}
+            await asyncio.Event().wait()
+            raise AssertionError
 
         async def send(message: MutableMapping[str, Any]) -> None:
             if b"event" in message.get("body", b""):
-                raise OSError("nobody is there")
+                raise OSError("the connection is gone")
 
-        with pytest.raises(ClientDisconnect):
+        with pytest.raises(OSError, match="the connection is gone"):
             await app(scope, receive, send)
         assert ended == [True]
         assert await anext(frames, None) is None

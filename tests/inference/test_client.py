@@ -16,7 +16,7 @@ from alphaedge import Dataset, InvalidValue
 from alphaedge.edge.trust.authority import CertificateFolder
 from alphaedge.errors import EdgeError
 from alphaedge.inference import client_codec as tensors
-from alphaedge.inference.client import EdgeClient, checked_url
+from alphaedge.inference.client import EdgeClient
 from alphaedge.inference.codec import parse, respond
 from tests.edge.processes import Edge
 from tests.replay.edges import TOKEN, client_of
@@ -60,7 +60,7 @@ def test_a_type_that_cannot_travel_is_refused() -> None:
 )
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(InvalidValue, match=r"^url: found .*; allowed: http://host:port or https://host:port$"):
-        checked_url(url)
+        EdgeClient(url)
 
 
 @pytest.mark.parametrize("token", ["two\nlines", "\u00fc"])

@@ -25,7 +25,7 @@ def dashboard(
 ) -> None:
     """Show the fleet in the browser: which edges learn from which, how well and how fresh. Stop with Ctrl-C."""
     with exit_on_error():
-        from alphaedge.dashboard.relay import relay
+        from alphaedge.dashboard.relay import serve_relay
         from alphaedge.monitoring.client import FleetClient
 
         def ready(url: str) -> None:
@@ -33,4 +33,4 @@ def dashboard(
             if open_:
                 typer.launch(url)
 
-        relay(FleetClient(edge, read_token(token_file), authority), port, ready)
+        serve_relay(FleetClient(edge, read_token(token_file), authority), port, ready)

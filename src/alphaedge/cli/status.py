@@ -42,7 +42,7 @@ def status(
         from alphaedge.monitoring.frames import latest
         from alphaedge.monitoring.health import fleet_health, is_healthy
 
-        fleet = FleetClient(edge, read_token(token_file), authority).fleet()
+        fleet = FleetClient(edge, read_token(token_file), authority).fetch_fleet()
     edges = fleet_health(latest(fleet.frames))
     healthy = is_healthy(edges)
     if json:

@@ -1,93 +1,93 @@
-"""The dashboard of a fleet on one's own machine: the page is here, what it shows comes from an edge elsewhere.
+"""The dashboard on one's own machine: the page is served here, its data come from an edge elsewhere.
 
-So nobody has to give a browser the edge's token, or make it trust the fleet's authority.
+The browser needs neither the edge's token nor trust in the fleet's authority.
 """
 
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Final, final
 
+import anyio
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from alphaedge.dashboard.app import routes
+from alphaedge.dashboard.app import dashboard_routes
 from alphaedge.errors import InvalidValue, Unreachable
 from alphaedge.monitoring.client import FleetClient
-from alphaedge.monitoring.frames import Fleet, Frame
+from alphaedge.monitoring.frames import Frame
 
-HOST: Final = "127.0.0.1"  # nobody else's business
+HOST: Final = "127.0.0.1"  # only this machine
 
 
-def relay(remote: FleetClient, port: int, ready: Callable[[str], None]) -> None:
-    """Serve the page until told to stop; ready: gets its address."""
-    remote.fleet()  # an address or a token that is wrong shows now
+def serve_relay(client: FleetClient, port: int, on_ready: Callable[[str], None]) -> None:
+    """Serve the page until a signal stops it. port: 0 takes any free one. on_ready: called with the page's URL."""
+    client.fetch_fleet()  # a wrong URL or token fails now
     try:
-        listening = socket.create_server((HOST, port))
+        listener = socket.create_server((HOST, port))
     except (OSError, OverflowError) as error:
         raise InvalidValue("port", port, f"a free port ({error})") from None
-    application = _Relay(remote)
-    settings = uvicorn.Config(application.app, log_config=None, access_log=False, server_header=False)
-    server = _Server(settings, application, lambda: ready(f"http://{HOST}:{listening.getsockname()[1]}/dashboard"))
+    relay = _Relay(client)
+    config = uvicorn.Config(relay.app, log_config=None, access_log=False, server_header=False)
+    server = _Server(config, relay, lambda: on_ready(f"http://{HOST}:{listener.getsockname()[1]}/dashboard"))
     with contextlib.suppress(KeyboardInterrupt):
-        server.run([listening])
+        server.run([listener])
 
 
 @final
 class _Relay:
-    def __init__(self, remote: FleetClient) -> None:
-        self._remote, self.ended = remote, asyncio.Event()
+    def __init__(self, client: FleetClient) -> None:
+        self._client, self.stopping = client, asyncio.Event()
 
-        async def home(_: Request) -> Response:
+        async def redirect_home(_: Request) -> Response:
             return RedirectResponse("/dashboard")
 
-        async def no_answer(_: Request, error: Exception) -> Response:
+        async def bad_gateway(_: Request, error: Exception) -> Response:
             return JSONResponse({"error": str(error)}, 502)
 
-        shown = routes(self._fleet, self._stream, _anybody)
-        self.app = Starlette(routes=[Route("/", home), *shown], exception_handlers={Unreachable: no_answer})
+        routes = dashboard_routes(client.fetch_fleet, self._stream, _allow_all)
+        self.app = Starlette(routes=[Route("/", redirect_home), *routes], exception_handlers={Unreachable: bad_gateway})
 
-    def _fleet(self) -> Fleet:
-        return self._remote.fleet()
+    async def _stream(self, after: float) -> AsyncGenerator[Frame, None]:
+        with contextlib.suppress(Unreachable):  # the stream ends, and the page connects again
+            async with contextlib.aclosing(self._client.stream(after)) as frames:
+                while (frame := await self._next(frames)) is not None:
+                    yield frame
 
-    async def _stream(self, after: float) -> AsyncIterator[Frame]:
-        frames = self._remote.stream(after)
-        ending = asyncio.create_task(self.ended.wait())
+    async def _next(self, frames: AsyncGenerator[Frame, None]) -> Frame | None:
+        """Return the next frame; None at the end of the stream, or when the server stops."""
+        upcoming = asyncio.ensure_future(anext(frames, None))
+        stopping = asyncio.ensure_future(self.stopping.wait())
         try:
-            while not self.ended.is_set():
-                upcoming = asyncio.ensure_future(anext(frames, None))
-                await asyncio.wait({upcoming, ending}, return_when=asyncio.FIRST_COMPLETED)
-                if not upcoming.done():
-                    upcoming.cancel()
-                    return
-                frame = upcoming.result()
-                if frame is None:
-                    return
-                yield frame
-        except Unreachable:
-            return  # the page asks again by and by
+            await asyncio.wait({upcoming, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            return upcoming.result() if upcoming.done() else None
         finally:
-            ending.cancel()
+            upcoming.cancel()
+            stopping.cancel()
+            with anyio.CancelScope(shield=True):  # frames can't be closed before it has let go of them
+                await asyncio.wait({upcoming, stopping})
 
 
 @final
 class _Server(uvicorn.Server):
-    def __init__(self, settings: uvicorn.Config, relay: _Relay, ready: Callable[[], None]) -> None:
-        super().__init__(settings)
-        self._relay, self._ready = relay, ready
+    """A server that says when it listens, and ends streams before it waits for requests to end."""
+
+    def __init__(self, config: uvicorn.Config, relay: _Relay, on_listening: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._relay, self._on_listening = relay, on_listening
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        self._ready()
+        self._on_listening()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._relay.ended.set()
+        self._relay.stopping.set()
         await super().shutdown(sockets)
 
 
-def _anybody(_: Request) -> None:
-    """This machine's user has shown the token already."""
+def _allow_all(_: Request) -> None:
+    """The relay shows the token to the edge; the page needs none."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import aiohttp
 import msgspec
@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from alphaedge.data.stream import Task
 from alphaedge.errors import EdgeError, InvalidValue, check_number
+from alphaedge.http_client import authorization, check_url, refusal_reason, tls_context
 from alphaedge.inference import client_codec as tensors
+from alphaedge.inference.feedback import FeedbackCounts
 
-MOST_REASON: Final = 300  # characters of what an edge says that refuses
 KEEP: Final = 4.0  # seconds that an idle connection is kept; servers commonly close theirs after 5
 
 
@@ -38,16 +39,6 @@ class ModelInfo(msgspec.Struct, frozen=True):
     name: str
     inputs: list[TensorInfo]
     task: Task | None = None
-
-
-@final
-class FeedbackCounts(msgspec.Struct, frozen=True):
-    """How many outcomes an edge accepted, and how many not: known already, too late, or of no prediction of its own."""
-
-    accepted: int = 0
-    known: int = 0
-    expired: int = 0
-    unknown: int = 0
 
 
 @final
@@ -76,14 +67,12 @@ class EdgeClient:
         authority: Path | None = None,
         timeout: float = 10.0,
     ) -> None:
-        self.url = checked_url(url)
+        self.url = check_url("url", url)
         check_number("timeout", timeout, above=0)
-        if token is not None and not (token.isascii() and token.isprintable()):  # which it is, is nobody's business
-            raise InvalidValue("token", f"{len(token)} characters", "printable ones of ASCII: it goes into a header")
         self._model, self._timeout = model, aiohttp.ClientTimeout(total=timeout)
         # Compressed answers would cost both ends time and save nothing that matters here.
-        self._headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {token}"} if token else {})
-        self._context = _trusting(authority) if authority is not None else None
+        self._headers = {"Accept-Encoding": "identity"} | authorization(token)
+        self._tls = tls_context(authority)
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> "EdgeClient":
@@ -186,7 +175,7 @@ class EdgeClient:
             ) as response:
                 raw = await response.read()
                 if response.status != 200:
-                    raise EdgeError(self.url, f"{response.status}: {_reason(raw)}", response.status)
+                    raise EdgeError(self.url, f"{response.status}: {refusal_reason(raw)}", response.status)
                 return raw, response.headers.get(tensors.JSON_LENGTH)
         except TimeoutError:
             raise EdgeError(self.url, f"no answer in {self._timeout.total:g} s") from None
@@ -196,50 +185,16 @@ class EdgeClient:
             raise EdgeError(self.url, f"no answer ({_why(error)})") from None
 
     def _open(self) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(
-            limit=0, keepalive_timeout=KEEP, ssl=True if self._context is None else self._context
-        )
+        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP, ssl=self._tls or True)
         self._session = aiohttp.ClientSession(
             connector=connector, timeout=self._timeout, headers=self._headers, auto_decompress=False
         )
         return self._session
 
 
-def checked_url(url: str) -> str:
-    """The address of an edge without anything behind it; an error if it is none.
-
-    >>> checked_url("http://127.0.0.1:8080/")
-    'http://127.0.0.1:8080'
-    """
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        parts, port = urlsplit(""), 0
-    whole = parts.scheme in ("http", "https") and parts.hostname and port != 0
-    if not whole or parts.path not in ("", "/") or parts.query or parts.fragment or parts.username is not None:
-        raise InvalidValue("url", url, "http://host:port or https://host:port")
-    return f"{parts.scheme}://{parts.netloc}"
-
-
-def _trusting(authority: Path) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=authority)
-    except (OSError, ssl.SSLError) as error:
-        raise InvalidValue("authority", str(authority), f"a file with a certificate ({error})") from None
-
-
 def _why(error: Exception) -> str:
     number = error.errno if isinstance(error, OSError) else None
     return os.strerror(number) if number and number > 0 else str(error) or type(error).__name__
-
-
-def _reason(raw: bytes) -> str:
-    try:
-        text = str(msgspec.json.decode(raw)["error"])
-    except (msgspec.MsgspecError, KeyError, TypeError):
-        text = raw.decode(errors="replace")
-    return text if len(text) <= MOST_REASON else text[:MOST_REASON] + "..."
 
 
 def _model_name(url: str, described: Any) -> str:

@@ -1,93 +1,65 @@
-"""A fleet seen through one of its edges, from somewhere else: what ``status`` and ``dashboard`` ask."""
+"""The client for a fleet's state, read through one of its edges: used by ``status``, ``dashboard`` and ``demo``."""
 
-import ssl
 import urllib.error
-import urllib.parse
 import urllib.request
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Final, final
 
 import msgspec
 
-from alphaedge.errors import InvalidValue, Unreachable
+from alphaedge.errors import Unreachable
+from alphaedge.http_client import authorization, check_url, refusal_reason, tls_context
 from alphaedge.monitoring.frames import Fleet, Frame
 
-PATIENCE: Final = 10.0  # seconds for an answer
+REQUEST_TIMEOUT_SECONDS: Final = 10.0
 
 
 @final
-@dataclass(frozen=True)
 class FleetClient:
-    """One edge. url: of its public API. token: what it wants to see. authority: who signed its certificate, if not one
-    that this machine trusts anyway."""
+    """Reads the fleet through one edge. All errors are ``Unreachable``.
 
-    url: str
-    token: str | None = None
-    authority: Path | None = None
+    url: of its public API. token: what it asks callers for, if anything. authority: a file with the certificate that
+    signed the edge's own; None: whom the system trusts.
+    """
 
-    def __post_init__(self) -> None:
-        parts = urllib.parse.urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise InvalidValue("edge", self.url, "a URL such as http://localhost:8080")
+    def __init__(self, url: str, token: str | None = None, authority: Path | None = None) -> None:
+        self.url = check_url("edge", url, allow_path=True)
+        self._headers, self._tls = authorization(token), tls_context(authority)
 
-    def fleet(self) -> Fleet:
-        """The fleet until now."""
-        request = urllib.request.Request(self._at("/fleet"), headers=self._headers())
+    def fetch_fleet(self) -> Fleet:
+        """Return all frames until now. Blocks."""
+        request = urllib.request.Request(f"{self.url}/fleet", headers=self._headers)
         try:
-            with urllib.request.urlopen(request, timeout=PATIENCE, context=self._trust()) as answer:
+            with urllib.request.urlopen(request, timeout=REQUEST_TIMEOUT_SECONDS, context=self._tls) as answer:
                 body = answer.read()
         except urllib.error.HTTPError as error:
-            raise Unreachable(f"{self.url}: {_reason(error.code, error.read())}") from None
-        except (OSError, urllib.error.URLError) as error:
+            raise Unreachable(f"{self.url}: {error.code}: {refusal_reason(error.read())}") from None
+        except OSError as error:  # URLError is one
             raise Unreachable(f"{self.url}: no answer ({getattr(error, 'reason', error)})") from None
-        return self._read(body)
-
-    async def stream(self, after: float) -> AsyncIterator[Frame]:
-        """Frames later than a moment, as they come, until the edge ends the connection."""
-        import aiohttp  # here, since `alphaedge status` does not need it
-
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=PATIENCE)
-        url = f"{self._at('/fleet/stream')}?after={after!r}"
-        try:
-            async with (
-                aiohttp.ClientSession(timeout=timeout, headers=self._headers()) as session,
-                session.get(url, ssl=self._trust() or True) as answer,
-            ):
-                if answer.status != 200:
-                    raise Unreachable(f"{self.url}: {_reason(answer.status, await answer.read())}")
-                buffer = b""
-                async for chunk in answer.content.iter_any():
-                    *whole, buffer = (buffer + chunk).split(b"\n\n")
-                    for block in whole:
-                        for line in block.split(b"\n"):
-                            if line.startswith(b"data: "):
-                                yield msgspec.json.decode(line[6:], type=Frame)
-        except (aiohttp.ClientError, OSError, msgspec.MsgspecError) as error:
-            raise Unreachable(f"{self.url}: the connection broke off ({error})") from None
-
-    def _at(self, path: str) -> str:
-        return self.url.rstrip("/") + path
-
-    def _headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
-
-    def _trust(self) -> ssl.SSLContext | None:
-        if not self.url.startswith("https"):
-            return None
-        return ssl.create_default_context(cafile=self.authority)
-
-    def _read(self, body: bytes) -> Fleet:
         try:
             return msgspec.json.decode(body, type=Fleet)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise Unreachable(f"{self.url}: what it says is no fleet ({error})") from None
+            raise Unreachable(f"{self.url}: its answer is not a fleet ({error})") from None
 
+    async def stream(self, after: float) -> AsyncGenerator[Frame, None]:
+        """Yield frames later than ``after`` (seconds since 1970) as they come, until the edge ends the stream."""
+        import aiohttp  # here, since `alphaedge status` starts faster without it
 
-def _reason(status: int, body: bytes) -> str:
-    try:
-        told = msgspec.json.decode(body, type=dict[str, str]).get("error", "")
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        told = ""
-    return f"it answers {status}" + (f" ({told})" if told else "")
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_TIMEOUT_SECONDS)
+        url = f"{self.url}/fleet/stream?after={after!r}"
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=timeout, headers=self._headers) as session,
+                session.get(url, ssl=self._tls or True) as answer,
+            ):
+                if answer.status != 200:
+                    raise Unreachable(f"{self.url}: {answer.status}: {refusal_reason(await answer.read())}")
+                rest = b""
+                async for chunk in answer.content.iter_any():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        if line.startswith(b"data: "):
+                            yield msgspec.json.decode(line.removeprefix(b"data: "), type=Frame)
+        except (aiohttp.ClientError, OSError, msgspec.MsgspecError) as error:
+            raise Unreachable(f"{self.url}: the stream broke off ({error})") from None

@@ -180,7 +180,7 @@ def test_status_of_nobody_ends_with_two() -> None:
     assert "no answer" in done.stderr
     wrong = alphaedge("status", "berlin")
     assert wrong.returncode == 2
-    assert "a URL such as" in wrong.stderr
+    assert "http://host:port" in wrong.stderr
 
 
 def test_the_fleet_is_for_those_who_have_the_token(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The fleet as a server shows it: read from its learner's status now and then, kept as frames, told to who listens."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
 from typing import Final, final
 
@@ -36,7 +36,7 @@ class FleetView:
         """All until now."""
         return Fleet(edge=self._edge, now=self._clock(), frames=self._history.since(0.0))
 
-    async def stream(self, after: float) -> AsyncIterator[Frame]:
+    async def stream(self, after: float) -> AsyncGenerator[Frame, None]:
         """Frames later than a moment, as they come, until the server ends."""
         while not self._ended:
             for frame in self._history.since(after):

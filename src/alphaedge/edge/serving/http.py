@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from alphaedge.dashboard.app import routes
+from alphaedge.dashboard.app import dashboard_routes
 from alphaedge.edge.log import warn
 from alphaedge.edge.serving.body import Lingering, TooLarge, answer_with, header, read_body
 from alphaedge.edge.serving.fleet_view import FleetView
@@ -66,7 +66,7 @@ class Server:
                 *(Route(f"{path}/ready", self._ready) for path in models),
                 *(Route(f"{path}/infer", self._infer, methods=["POST"]) for path in models),
                 Route(f"{model}/feedback", self._feedback, methods=["POST"]),
-                *routes(self._view.fleet, self._view.stream, self._authorised),
+                *dashboard_routes(self._view.fleet, self._view.stream, self._authorised),
             ],
             exception_handlers=HANDLERS,
             lifespan=self._lifespan,

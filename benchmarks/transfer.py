@@ -1,8 +1,8 @@
 """Bytes of a pull between live edges over the MovieLens stream, as a share of the sender's whole model.
 
-Ten edges live through the whole stream, each with its own numbering of ids; every request and answer is packed as it
-goes over the wire and unpacked on the other side. Whole model: the dense part and all rows that the sender has
-published, as float32. Counted are requests (which say keys) and answers with all their headers.
+Ten edges learn from the whole stream, each with its own numbering of ids. Every request and answer is packed as on the
+wire and unpacked on the other side. Counted are requests, which carry keys, and answers, both with their headers. A
+whole model is the dense part and all rows that the sender has published, as float32.
 """
 
 from collections import defaultdict
@@ -13,150 +13,165 @@ from typing import final
 import torch
 
 from alphaedge.core.gradients import OneAtATime
-from alphaedge.core.methods import AlphaEdge
+from alphaedge.core.methods import alphaedge
 from alphaedge.core.model import Model
 from alphaedge.data import movielens
 from alphaedge.data.stream import Dataset
 from alphaedge.data.synthetic import Store, synthetic
-from alphaedge.edge.inputs.lookup import NOBODY, named
+from alphaedge.edge.inputs.lookup import NO_KEY, compact_keys
 from alphaedge.edge.inputs.numbering import key_of
-from alphaedge.edge.learning.cold_start import blend
-from alphaedge.edge.learning.exchange import HeldModel
+from alphaedge.edge.learning.cold_start import weighted_rows
+from alphaedge.edge.learning.held_model import HeldModel
 from alphaedge.edge.learning.learner import Examples, Learner
 from alphaedge.edge.peers.pulls import Pulls
 from alphaedge.simulation.config import Settings
 from benchmarks.common import arguments, report
 
-FIRST_SIGHT = "rows of new ids"
+NEWCOMER, KNOWN_PEER, NEW_IDS = "newcomer", "known peer", "rows of new ids"  # kinds of requests
 SCHEMA, SECRET = "0123456789abcdef", b"a secret of the fleet"
+FLOAT32_BYTES = 4
 
 
 @final
 @dataclass
-class Counts:
-    """Sums over pulls."""
+class Traffic:
+    """Sums over requests and their answers. model_bytes: of the whole models of the answering edges."""
 
-    pulls: int = 0
-    request: int = 0
-    answer: int = 0
-    whole: int = 0
+    requests: int = 0
+    request_bytes: int = 0
+    answer_bytes: int = 0
+    model_bytes: int = 0
 
-    def add(self, other: "Counts") -> None:
-        """More of them."""
-        self.pulls, self.request = self.pulls + other.pulls, self.request + other.request
-        self.answer, self.whole = self.answer + other.answer, self.whole + other.whole
+    def add(self, other: "Traffic") -> None:
+        """Add the sums of other requests."""
+        self.requests += other.requests
+        self.request_bytes += other.request_bytes
+        self.answer_bytes += other.answer_bytes
+        self.model_bytes += other.model_bytes
 
-    def per_pull(self, pulls: "Counts") -> float:
-        """Bytes both ways, for each of these pulls."""
-        return (self.request + self.answer) / pulls.pulls
+    @property
+    def bytes(self) -> int:
+        """Bytes in both directions."""
+        return self.request_bytes + self.answer_bytes
 
     @property
     def share(self) -> float:
-        """Bytes both ways as a share of whole models."""
-        return (self.request + self.answer) / self.whole
+        """Bytes in both directions as a share of the whole models."""
+        return self.bytes / self.model_bytes
 
 
 @final
 @dataclass
 class Edge:
-    """A live edge without its processes."""
+    """A live edge without its processes. traffic: of its own requests, by kind."""
 
     learner: Learner
     pulls: Pulls
-    counts: dict[str, Counts] = field(default_factory=lambda: defaultdict(Counts))
+    traffic: dict[str, Traffic] = field(default_factory=lambda: defaultdict(Traffic))
+
+    def model_bytes(self) -> int:
+        """Size of the published model."""
+        rows = sum(int((t.version > 0).sum()) * t.published.shape[1] for t in self.learner.tables)
+        return FLOAT32_BYTES * (self.learner.mixed.dense.shape[1] + rows)
+
+    def count(self, kind: str, request: bytes, answer: bytes, answering: "Edge") -> None:
+        """Count one request and its answer."""
+        self.traffic[kind].add(Traffic(1, len(request), len(answer), answering.model_bytes()))
 
 
-def live(data: Dataset, settings: Settings, *, half: bool) -> dict[str, Counts]:
-    """All edges through the stream; sums over pulls, by who was asked."""
+def measure(data: Dataset, settings: Settings, *, bfloat16: bool) -> dict[str, Traffic]:
+    """Let all edges learn from the stream; return their traffic by kind."""
     torch.manual_seed(0)
     first = settings.base.make(data)
-    start = first.module.state_dict()
-    method = AlphaEdge()
+    edges = _start_edges(data, settings, first, bfloat16=bfloat16)
+    keys = _keys_by_field(data, first)
+    for number, batch in _batches_in_order(data, settings.size):
+        stream, part = data.streams[number], slice(batch * settings.size, (batch + 1) * settings.size)
+        inputs = [keys[f][stream.inputs[f][part]] if f in keys else stream.inputs[f][part] for f in first.fields]
+        edge = edges[str(number)]
+        _adopt_new_ids(edge, edges, inputs)
+        edge.learner.learn(Examples(inputs, stream.labels[part]))
+        if edge.learner.due:
+            _run_round(edge, edges)
+    total: dict[str, Traffic] = defaultdict(Traffic)
+    for edge in edges.values():
+        for kind, traffic in edge.traffic.items():
+            total[kind].add(traffic)
+    return total
+
+
+def _start_edges(data: Dataset, settings: Settings, first: Model, *, bfloat16: bool) -> dict[str, Edge]:
+    """Create one edge per stream, all with the parameters of the first model."""
+    method, parameters = alphaedge(), first.module.state_dict()
     edges: dict[str, Edge] = {}
     for number in range(len(data.streams)):
         model = settings.base.make(data)
-        model.module.load_state_dict(start)
-        rows = [table.rows for table in model.tables]
-        name = str(number)
-        learner = Learner(OneAtATime(model), method, settings.online, name=name, seed=0, capacities=rows)
-        edges[name] = Edge(learner, Pulls(learner, SCHEMA, half=half))
+        model.module.load_state_dict(parameters)
+        capacities = [table.rows for table in model.tables]
+        learner = Learner(OneAtATime(model), method, settings.online, name=str(number), seed=0, capacities=capacities)
+        edges[learner.name] = Edge(learner, Pulls(learner, SCHEMA, bfloat16=bfloat16))
     for edge in edges.values():
         edge.learner.join(list(edges))
-    keys = _keys(data, first)
-    for number, batch in _in_order(data, settings.size):
-        stream, part = data.streams[number], slice(batch * settings.size, (batch + 1) * settings.size)
-        inputs = [keys[f][stream.inputs[f][part]] if f in keys else stream.inputs[f][part] for f in first.fields]
-        me = edges[str(number)]
-        _meet_strangers(me, edges, inputs)
-        me.learner.learn(Examples(inputs, stream.labels[part]))
-        if me.learner.due:
-            _aggregate(me, edges)
-    found: dict[str, Counts] = defaultdict(Counts)
-    for edge in edges.values():
-        for kind, count in edge.counts.items():
-            found[kind].add(count)
-    return found
+    return edges
 
 
-def _keys(data: Dataset, model: Model) -> dict[str, torch.Tensor]:
-    """Ids as a fleet knows them, by field."""
-    ids = {model.fields[f] for table in model.tables for f in table.fields}
+def _keys_by_field(data: Dataset, model: Model) -> dict[str, torch.Tensor]:
+    """Return the keys of all ids, by field."""
+    names = {model.fields[f] for table in model.tables for f in table.fields}
     sizes = {f.name: f.size for f in data.fields}
-    return {name: torch.tensor([key_of(i, SECRET) for i in range(sizes[name])]) for name in ids}
+    return {name: torch.tensor([key_of(i, SECRET) for i in range(sizes[name])]) for name in names}
 
 
-def _in_order(data: Dataset, size: int) -> Sequence[tuple[int, int]]:
-    """(edge, number) of all batches, in the order of their last events."""
-    moments = [
+def _batches_in_order(data: Dataset, size: int) -> Sequence[tuple[int, int]]:
+    """Return (edge, number) of all batches, ordered by the time of their last event."""
+    ends = [
         (float(stream.times[(number + 1) * size - 1]), edge, number)
         for edge, stream in enumerate(data.streams)
         for number in range(len(stream) // size)
     ]
-    return [(edge, number) for _, edge, number in sorted(moments)]
+    return [(edge, number) for _, edge, number in sorted(ends)]
 
 
-def _meet_strangers(me: Edge, edges: dict[str, Edge], inputs: Sequence[torch.Tensor]) -> None:
-    """Ask the neighbours about ids that are new here, as a live edge does when a prediction is asked for."""
-    learner = me.learner
-    _, named_keys = named(learner.model, inputs)
+def _adopt_new_ids(edge: Edge, edges: dict[str, Edge], inputs: Sequence[torch.Tensor]) -> None:
+    """Ask the neighbours for the rows of new ids, as a live edge does when it predicts."""
+    learner = edge.learner
+    _, keys_by_table = compact_keys(learner.model, inputs)
     unknown = [
-        [k for k in keys.flatten().tolist() if k != NOBODY and k not in table.numbering]
-        for table, keys in zip(learner.tables, named_keys, strict=True)
+        [key for key in keys.flatten().tolist() if key != NO_KEY and key not in table.numbering]
+        for table, keys in zip(learner.tables, keys_by_table, strict=True)
     ]
-    picked = [torch.tensor(keys, dtype=torch.long) for keys in unknown]
-    ready = [j for j in learner.links.neighbours if edges[j].learner.publication.number > 0]
+    ready = _published_neighbours(edge, edges)
     if not any(unknown) or not ready:
         return
-    pulls = {}
+    wanted = [torch.tensor(keys, dtype=torch.long) for keys in unknown]
+    pulled = {}
     for peer in ready:
-        asked = me.pulls.ask_for_rows(picked)
-        answer = edges[peer].pulls.answer_rows(asked.data)
-        pulls[peer] = me.pulls.believe(peer, asked, answer)
-        me.counts[FIRST_SIGHT].add(Counts(1, len(asked.data), len(answer), _whole(edges[peer])))
-    for one in blend({peer: learner.links.known[peer].weight for peer in ready}, pulls):
-        learner.adopt(*one)
+        pending = edge.pulls.request_rows(wanted)
+        answer = edges[peer].pulls.answer_rows(pending.data)
+        pulled[peer] = edge.pulls.accept(peer, pending, answer)
+        edge.count(NEW_IDS, pending.data, answer, edges[peer])
+    for adopted in weighted_rows({peer: learner.links.known[peer].weight for peer in ready}, pulled):
+        learner.adopt(*adopted)
 
 
-def _whole(edge: Edge) -> int:
-    """Bytes of an edge's whole model."""
-    rows = sum(int((t.version > 0).sum()) * t.published.shape[1] for t in edge.learner.tables)
-    return 4 * (edge.learner.fleet.dense.shape[1] + rows)
+def _published_neighbours(edge: Edge, edges: dict[str, Edge]) -> list[str]:
+    return [j for j in edge.learner.links.neighbours if edges[j].learner.publication.number > 0]
 
 
-def _aggregate(me: Edge, edges: dict[str, Edge]) -> None:
-    learner = me.learner
-    learner.publish()
-    answered = [j for j in learner.links.neighbours if edges[j].learner.publication.number > 0]
-    for peer in answered:
-        link, other = learner.links.known[peer], edges[peer]
-        kind = "newcomer" if link.publication < 0 else "known peer"
-        asked = me.pulls.ask(peer)
-        answer = other.pulls.answer(learner.name, asked.data)
-        pull = me.pulls.believe(peer, asked, answer)
-        learner.held.setdefault(peer, HeldModel(learner.fleet.dense[0], learner.tables)).take(pull, learner.tables)
-        me.counts[kind].add(Counts(1, len(asked.data), len(answer), _whole(other)))
-    learner.aggregate(answered)
-    learner.choose(list(edges), {j: edges[j].learner.topology for j in learner.links.neighbours})
+def _run_round(edge: Edge, edges: dict[str, Edge]) -> None:
+    """Publish, pull, mix and select."""
+    learner = edge.learner
+    learner.start_round()
+    ready = _published_neighbours(edge, edges)
+    for peer in ready:
+        kind = NEWCOMER if learner.links.known[peer].publication < 0 else KNOWN_PEER
+        pending = edge.pulls.request_model(peer)
+        answer = edges[peer].pulls.answer_model(learner.name, pending.data)
+        pull = edge.pulls.accept(peer, pending, answer)
+        learner.held.setdefault(peer, HeldModel(learner.mixed.dense[0], learner.tables)).take(pull, learner.tables)
+        edge.count(kind, pending.data, answer, edges[peer])
+    learner.mix(ready)
+    learner.finish_round(list(edges), {j: edges[j].learner.topology for j in learner.links.neighbours})
 
 
 def main() -> None:
@@ -169,31 +184,29 @@ def main() -> None:
         settings = Settings(data="movielens")
         data = movielens.load()
     rows, figures = [], {}
-    for half in (False, True):
-        found = live(data, settings, half=half)
-        every = Counts()
-        for kind, count in found.items():
-            if kind == FIRST_SIGHT:  # no pulls: a few rows each, when an id appears
-                continue
-            every.add(count)
-            if not half and kind == "known peer":
-                figures["known_peer_over_full"] = count.share
-        figures["bf16_over_full" if half else "changed_over_full"] = every.share
-        figures["bf16_first_sight_bytes" if half else "first_sight_bytes"] = found[FIRST_SIGHT].per_pull(every)
-        for kind, count in [*sorted(found.items()), ("all pulls", every)]:
+    for bfloat16 in (False, True):
+        by_kind = measure(data, settings, bfloat16=bfloat16)
+        pulls = Traffic()
+        for kind in (NEWCOMER, KNOWN_PEER):
+            pulls.add(by_kind[kind])
+        if not bfloat16:
+            figures["known_peer_over_full"] = by_kind[KNOWN_PEER].share
+        figures["bf16_over_full" if bfloat16 else "changed_over_full"] = pulls.share
+        new_ids = by_kind[NEW_IDS].bytes / pulls.requests
+        figures["bf16_first_sight_bytes" if bfloat16 else "first_sight_bytes"] = new_ids
+        for kind, traffic in [*sorted(by_kind.items()), ("all pulls", pulls)]:
             rows.append(
                 [
-                    f"{'bfloat16' if half else 'float32'}, {kind}",
-                    f"{count.pulls:,}",
-                    f"{count.request / count.pulls:,.0f}",
-                    f"{count.answer / count.pulls:,.0f}",
-                    f"{count.whole / count.pulls:,.0f}",
-                    f"{count.share:.3f}",
+                    f"{'bfloat16' if bfloat16 else 'float32'}, {kind}",
+                    f"{traffic.requests:,}",
+                    f"{traffic.request_bytes / traffic.requests:,.0f}",
+                    f"{traffic.answer_bytes / traffic.requests:,.0f}",
+                    f"{traffic.model_bytes / traffic.requests:,.0f}",
+                    f"{traffic.share:.3f}",
                 ]
             )
-    report(
-        "Bytes of a pull", ["pull", "pulls", "request", "answer", "whole model", "share"], rows, figures, options.json
-    )
+    headers = ["pull", "pulls", "request", "answer", "whole model", "share"]
+    report("Bytes of a pull", headers, rows, figures, options.json)
 
 
 if __name__ == "__main__":

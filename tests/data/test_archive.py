@@ -1,8 +1,10 @@
-"""Archives are found on disk or fetched, checked, and kept whole; whatever fails says what to do and leaves nothing."""
+"""Archives are found on disk or downloaded, and checked. A failure says what to do and leaves nothing behind."""
 
 import hashlib
 import io
 import socket
+import subprocess
+import sys
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -35,14 +37,14 @@ def md5(content: bytes) -> str:
 
 @dataclass
 class Publisher:
-    """A server on this machine: what it sends, how long it says that is, and what it was asked for."""
+    """A local server: what it sends, the length that it claims, and the paths that were requested."""
 
     url: str = ""
     body: bytes = b""
     status: int = 200
-    length: int | None = None  # what Content-Length claims; None: the truth
-    chunked: bool = False  # a body in pieces, the last of which never comes
-    asked: list[str] = field(default_factory=list)
+    length: int | None = None  # the Content-Length header; None: the length of the body; 0: no header
+    chunked: bool = False  # send the body in chunks and leave out the last
+    requested: list[str] = field(default_factory=list)
 
 
 @pytest.fixture
@@ -53,7 +55,7 @@ def publisher() -> Iterator[Publisher]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            state.asked.append(self.path)
+            state.requested.append(self.path)
             self.close_connection = True
             self.send_response(state.status)
             if state.chunked:
@@ -61,7 +63,8 @@ def publisher() -> Iterator[Publisher]:
                 self.end_headers()
                 self.wfile.write(f"{len(state.body) + 1000:x}\r\n".encode() + state.body)
                 return
-            self.send_header("Content-Length", str(len(state.body) if state.length is None else state.length))
+            if state.length != 0:
+                self.send_header("Content-Length", str(state.length or len(state.body)))
             self.end_headers()
             self.wfile.write(state.body)
 
@@ -80,14 +83,14 @@ def publisher() -> Iterator[Publisher]:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, no folder of archives, and no proxy between us and ourselves."""
+    """Use an empty cache, no folder of archives and no proxy."""
     monkeypatch.delenv("ALPHAEDGE_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("no_proxy", "*")
     return tmp_path / "cache" / "alphaedge"
 
 
-def left_over(cache: Path) -> list[str]:
+def files_in(cache: Path) -> list[str]:
     return sorted(f.name for f in cache.iterdir()) if cache.exists() else []
 
 
@@ -97,7 +100,9 @@ def refusal(archive: Archive) -> str:
     return str(caught.value)
 
 
-def test_the_named_folder_comes_before_the_cache(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_in_alphaedge_data_comes_before_the_cache(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given = pack(tmp_path / "given", "things", {"a.dat": b"given"})
     pack(cache, "things", {"a.dat": b"cached"})
     monkeypatch.setenv("ALPHAEDGE_DATA", str(tmp_path / "given"))
@@ -105,7 +110,7 @@ def test_the_named_folder_comes_before_the_cache(tmp_path: Path, cache: Path, mo
     assert read(Archive("things", PAGE), "a.dat").read() == b"given"
 
 
-def test_what_the_named_folder_lacks_is_looked_for_in_the_cache(
+def test_an_archive_that_is_not_in_the_folder_is_looked_for_in_the_cache(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cached = pack(cache, "things", {"a.dat": b"cached"})
@@ -115,18 +120,16 @@ def test_what_the_named_folder_lacks_is_looked_for_in_the_cache(
     assert find(Archive("other", PAGE)) is None
 
 
-def test_the_cache_is_in_the_users_home_if_nothing_else_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_by_default_the_cache_is_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_folder() == tmp_path / ".cache" / "alphaedge"
 
 
-def test_what_is_there_is_not_downloaded_again(cache: Path, publisher: Publisher) -> None:
+def test_a_cached_archive_is_not_downloaded_again(cache: Path, publisher: Publisher) -> None:
     pack(cache, "things", {"a.dat": b"cached"})
     fetch(Archive("things", PAGE, publisher.url))
-    assert publisher.asked == []
+    assert publisher.requested == []
 
 
 def test_a_download_is_checked_reported_and_kept(cache: Path, publisher: Publisher) -> None:
@@ -136,82 +139,106 @@ def test_a_download_is_checked_reported_and_kept(cache: Path, publisher: Publish
     path = fetch(archive, lambda done, total: reports.append((done, total)))
     assert path == cache / "things.zip"
     assert path.read_bytes() == publisher.body
-    assert left_over(cache) == ["things.zip"]
+    assert files_in(cache) == ["things.zip"]
     size = len(publisher.body)
     assert len(reports) > 2
-    assert [done for done, _ in reports] == sorted({done for done, _ in reports})
+    assert [done for done, _ in reports] == sorted(done for done, _ in reports)
     assert reports[-1] == (size, size)
     assert {total for _, total in reports} == {size}
     assert read(archive, "things.dat").read() == CONTENT
-    assert publisher.asked == ["/things.zip"], "the second time it comes from the cache"
+    assert publisher.requested == ["/things.zip"], "the second read is from the cache"
+
+
+def test_a_download_without_a_stated_length_reports_no_total(cache: Path, publisher: Publisher) -> None:
+    publisher.body, publisher.length = zipped(), 0
+    reports: list[tuple[int, int | None]] = []
+    fetch(Archive("things", PAGE, publisher.url), lambda done, total: reports.append((done, total)))
+    assert {total for _, total in reports} == {None}
+    assert reports[-1][0] >= len(publisher.body)
+
+
+def test_a_download_prints_nothing(cache: Path, publisher: Publisher, capfd: pytest.CaptureFixture[str]) -> None:
+    publisher.body = zipped()
+    fetch(Archive("things", PAGE, publisher.url))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_download_library_is_loaded_only_for_a_download(cache: Path) -> None:
+    pack(cache, "things", {"a.dat": b"cached"})
+    code = (
+        "import sys; from alphaedge.data.archive import Archive, read; read(Archive('things', ''), 'a.dat'); "
+        "print({'pooch', 'requests'} & set(sys.modules))"
+    )
+    output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert output == "set()\n"
 
 
 def test_a_wrong_checksum_is_refused_with_both_sums(cache: Path, publisher: Publisher) -> None:
     publisher.body = zipped(b"something else")
-    said = refusal(Archive("things", PAGE, publisher.url, {"things.dat": md5(CONTENT)}))
+    message = refusal(Archive("things", PAGE, publisher.url, {"things.dat": md5(CONTENT)}))
     for words in ("things.zip", "things.dat", md5(b"something else"), md5(CONTENT), publisher.url):
-        assert words in said
-    assert left_over(cache) == []
+        assert words in message
+    assert files_in(cache) == []
 
 
 def test_a_download_without_a_member_it_should_have_is_refused(cache: Path, publisher: Publisher) -> None:
     publisher.body = zipped(member="other.dat")
-    said = refusal(Archive("things", PAGE, publisher.url, {"things.dat": md5(CONTENT)}))
-    assert "things.zip" in said
-    assert "things.dat has checksum no such file" in said
-    assert left_over(cache) == []
+    message = refusal(Archive("things", PAGE, publisher.url, {"things.dat": md5(CONTENT)}))
+    assert "things.zip" in message
+    assert "things.dat has checksum no such file" in message
+    assert files_in(cache) == []
 
 
 def test_a_body_that_breaks_off_is_refused(cache: Path, publisher: Publisher) -> None:
     publisher.body, publisher.length = zipped()[:100_000], 400_000
-    said = refusal(Archive("things", PAGE, publisher.url))
-    for words in ("things.zip", "100000 of 400000 bytes", PAGE, str(cache)):
-        assert words in said
-    assert left_over(cache) == []
+    message = refusal(Archive("things", PAGE, publisher.url))
+    for words in ("things.zip", "100000 bytes read", PAGE, str(cache)):
+        assert words in message
+    assert files_in(cache) == []
 
 
-def test_a_body_in_pieces_that_breaks_off_is_refused(cache: Path, publisher: Publisher) -> None:
+def test_a_chunked_body_that_breaks_off_is_refused(cache: Path, publisher: Publisher) -> None:
     publisher.body, publisher.chunked = zipped()[:100_000], True
     assert "things.zip" in refusal(Archive("things", PAGE, publisher.url))
-    assert left_over(cache) == []
+    assert files_in(cache) == []
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>please log in</html>"])
-def test_what_is_no_zip_file_is_refused(body: bytes, cache: Path, publisher: Publisher) -> None:
+def test_a_download_that_is_no_zip_file_is_refused(body: bytes, cache: Path, publisher: Publisher) -> None:
     publisher.body = body
-    said = refusal(Archive("things", PAGE, publisher.url))
-    assert "things.zip" in said
-    assert "zip" in said.split("(")[1]
-    assert left_over(cache) == []
+    message = refusal(Archive("things", PAGE, publisher.url))
+    assert "things.zip" in message
+    assert "zip" in message.split("(")[1]
+    assert files_in(cache) == []
 
 
 @pytest.mark.parametrize("status", [404, 500])
-def test_a_publisher_that_says_no_is_named(status: int, cache: Path, publisher: Publisher) -> None:
+def test_an_error_status_is_reported_with_the_address(status: int, cache: Path, publisher: Publisher) -> None:
     publisher.status, publisher.body = status, zipped()
-    said = refusal(Archive("things", PAGE, publisher.url))
+    message = refusal(Archive("things", PAGE, publisher.url))
     for words in ("things.zip", publisher.url, str(status), PAGE):
-        assert words in said
-    assert left_over(cache) == []
+        assert words in message
+    assert files_in(cache) == []
 
 
-def test_a_publisher_out_of_reach_is_named(cache: Path) -> None:
-    with socket.socket() as taken:  # bound but not listening: whoever connects is refused
+def test_an_unreachable_publisher_is_reported_with_the_address(cache: Path) -> None:
+    with socket.socket() as taken:  # bound but not listening: connections are refused
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/things.zip"
-        said = refusal(Archive("things", PAGE, url))
+        message = refusal(Archive("things", PAGE, url))
     for words in ("things.zip", url, PAGE, str(cache), "ALPHAEDGE_DATA"):
-        assert words in said
-    assert left_over(cache) == []
+        assert words in message
+    assert files_in(cache) == []
 
 
-def test_without_an_address_it_says_where_to_get_it_and_where_to_put_it(cache: Path) -> None:
-    said = refusal(Archive("things", PAGE))
+def test_an_archive_without_a_download_says_where_to_get_it_and_where_to_put_it(cache: Path) -> None:
+    message = refusal(Archive("things", PAGE))
     for words in ("things.zip", "log-in", PAGE, str(cache), "ALPHAEDGE_DATA"):
-        assert words in said
+        assert words in message
     assert not cache.exists()
 
 
-def test_a_cache_that_cannot_be_made_is_an_archive_error(
+def test_a_cache_folder_that_cannot_be_created_is_an_archive_error(
     tmp_path: Path, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
@@ -221,7 +248,7 @@ def test_a_cache_that_cannot_be_made_is_an_archive_error(
 
 
 @pytest.mark.parametrize("member", ["a.dat", "things/a.dat", "things-eb15973/data/raw/a.dat"])
-def test_a_member_is_found_in_whatever_folder(member: str, cache: Path) -> None:
+def test_a_member_is_found_in_any_folder(member: str, cache: Path) -> None:
     pack(cache, "things", {"things/": b"", "things/aa.dat": b"no", "things/a.dat.bak": b"no", member: b"yes"})
     assert read(Archive("things", PAGE), "a.dat").read() == b"yes"
 
@@ -252,5 +279,5 @@ def test_damage_inside_a_zip_file_is_named(cache: Path) -> None:
     assert str(path) in str(caught.value)
 
 
-def test_whoever_catches_alphaedge_errors_catches_these() -> None:
+def test_an_archive_error_is_an_alphaedge_error() -> None:
     assert issubclass(ArchiveError, AlphaEdgeError)

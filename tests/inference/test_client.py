@@ -9,49 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from aiohttp import web
 
 from alphaedge import Dataset, InvalidValue
 from alphaedge.edge.trust.authority import CertificateFolder
 from alphaedge.errors import EdgeError
-from alphaedge.inference import client_codec as tensors
 from alphaedge.inference.client import EdgeClient
-from alphaedge.inference.codec import parse, respond
 from tests.edge.processes import Edge
 from tests.replay.edges import TOKEN, client_of
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-def test_a_request_is_what_the_server_reads_and_an_answer_what_it_writes() -> None:
-    inputs = {
-        "user": np.array(["ann", "b\u00f6b"]),
-        "item": torch.tensor([7, 2**40]),
-        "seen": np.array([True, False]),
-        "x": torch.tensor([[0.5, -1.0], [2.0, 3.0]]),
-    }
-    body, headers = tensors.request(inputs)
-    call = parse(body, headers[tensors.JSON_LENGTH])
-    assert call.inputs["user"].tolist() == [b"ann", "b\u00f6b".encode()]
-    for name in ("item", "seen", "x"):
-        assert np.array_equal(call.inputs[name], np.asarray(inputs[name]))
-    outputs = {"prediction": np.array([0.1, 0.2], np.float32), "prediction_id": np.array([5, 2**62])}
-    raw, answered = respond("shop", "1", call, outputs)
-    found = tensors.answer(raw, {k.lower(): v for k, v in answered.items()}[tensors.JSON_LENGTH.lower()])
-    assert all(np.array_equal(found[name], outputs[name]) for name in outputs)
-
-
-def test_an_answer_in_plain_json_is_read_too() -> None:
-    call = parse(b'{"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1.0]}]}')
-    raw, _ = respond("shop", "1", call, {"prediction": np.array([0.5], np.float32), "prediction_id": np.array([3])})
-    found = tensors.answer(raw, None)
-    assert (found["prediction"].tolist(), found["prediction_id"].tolist()) == ([0.5], [3])
-
-
-def test_a_type_that_cannot_travel_is_refused() -> None:
-    with pytest.raises(InvalidValue, match=r"^inputs.x: found 'complex128'; allowed: text, or one of "):
-        tensors.request({"x": np.zeros(1, dtype=complex)})
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from alphaedge.data.stream import Task
 from alphaedge.errors import EdgeError, InvalidValue, check_number
 from alphaedge.http_client import authorization, check_url, refusal_reason, tls_context
-from alphaedge.inference import client_codec as tensors
+from alphaedge.inference.client_codec import decode_response, encode_request
 from alphaedge.inference.feedback import FeedbackCounts
+from alphaedge.inference.tensors import JSON_LENGTH_HEADER
 
 KEEP: Final = 4.0  # seconds that an idle connection is kept; servers commonly close theirs after 5
 
@@ -113,7 +114,7 @@ class EdgeClient:
 
     async def check_token(self) -> None:
         """An error if the edge wants another token. It asks for nothing, so nothing is predicted."""
-        body, headers = tensors.request({})
+        body, headers = encode_request({})
         try:
             await self._ask("POST", f"{await self._path()}/infer", body, headers)
         except EdgeError as error:
@@ -126,10 +127,10 @@ class EdgeClient:
         path = await self._path()
         clock = asyncio.get_running_loop().time
         began = clock()
-        raw, length = await self._ask("POST", f"{path}/infer", *tensors.request(inputs))
+        raw, length = await self._ask("POST", f"{path}/infer", *encode_request(inputs))
         seconds = clock() - began
         try:
-            outputs = tensors.answer(raw, length)
+            outputs = decode_response(raw, length)
             ids, found = outputs["prediction_id"].astype(np.int64), outputs["prediction"].astype(np.float32)
         except (ValueError, KeyError, msgspec.MsgspecError) as error:
             raise EdgeError(self.url, f"its answer can't be read ({error!r})", 200) from None
@@ -176,7 +177,7 @@ class EdgeClient:
                 raw = await response.read()
                 if response.status != 200:
                     raise EdgeError(self.url, f"{response.status}: {refusal_reason(raw)}", response.status)
-                return raw, response.headers.get(tensors.JSON_LENGTH)
+                return raw, response.headers.get(JSON_LENGTH_HEADER)
         except TimeoutError:
             raise EdgeError(self.url, f"no answer in {self._timeout.total:g} s") from None
         except (aiohttp.ClientSSLError, ssl.SSLError) as error:

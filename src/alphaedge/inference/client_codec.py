@@ -1,26 +1,17 @@
-"""Inference requests and answers as bytes (Open Inference Protocol v2, binary tensors). No network here.
+"""The client's side of the Open Inference Protocol v2: encodes requests and decodes answers. Pure.
 
 Tensors travel as bytes behind a little JSON. To write a request and to read its answer takes 20 microseconds for one
 example either way; for 50 it is 20 instead of 108 as JSON, for 500 it is 34 instead of 794, and the server saves more.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from alphaedge.errors import InvalidValue
-
-Array = NDArray[Any]
-
-JSON_LENGTH: Final = "Inference-Header-Content-Length"
-_KINDS: Final[Mapping[str, np.dtype[Any]]] = {
-    "BOOL": np.dtype("?"), "INT32": np.dtype("<i4"), "INT64": np.dtype("<i8"),
-    "FP32": np.dtype("<f4"), "FP64": np.dtype("<f8"),
-}  # fmt: skip
-_NAMES: Final = {kind: name for name, kind in _KINDS.items()}
+from alphaedge.inference.tensors import DATATYPES, JSON_LENGTH_HEADER, Array, datatype_of, tensor_to_bytes
 
 
 class _Parameters(msgspec.Struct):
@@ -41,51 +32,42 @@ class _Answer(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Answer)
 
 
-def request(inputs: Mapping[str, Any]) -> tuple[bytes, dict[str, str]]:
-    """The body and headers of a request for predictions. inputs: arrays or tensors [B, ...] by the name of the field.
+def encode_request(inputs: Mapping[str, Any]) -> tuple[bytes, dict[str, str]]:
+    """Return the body and headers of a request for predictions. inputs: arrays or tensors [B, ...] by field name.
 
-    >>> body, headers = request({"x": np.zeros((1, 2), dtype=np.float32)})
-    >>> len(body) - int(headers[JSON_LENGTH])
+    >>> body, headers = encode_request({"x": np.zeros((1, 2), dtype=np.float32)})
+    >>> len(body) - int(headers[JSON_LENGTH_HEADER])
     8
     """
-    listed, raw = [], []
+    tensors, binary = [], []
     for name, values in inputs.items():
         array = np.asarray(values)
-        text = array.dtype.kind in "OUS"
-        if not text and array.dtype not in _NAMES:
-            raise InvalidValue(f"inputs.{name}", str(array.dtype), "text, or one of " + ", ".join(map(str, _NAMES)))
-        raw.append(_text(array) if text else array.tobytes())
-        listed.append(
-            {
-                "name": name,
-                "shape": array.shape,
-                "datatype": "BYTES" if text else _NAMES[array.dtype],
-                "parameters": {"binary_data_size": len(raw[-1])},
-            }
-        )
-    head = msgspec.json.encode({"inputs": listed, "parameters": {"binary_data_output": True}})
-    headers = {"Content-Type": "application/octet-stream", JSON_LENGTH: str(len(head))}
-    return b"".join([head, *raw]), headers
+        datatype = datatype_of(array)
+        if datatype is None:
+            raise InvalidValue(
+                f"inputs.{name}", str(array.dtype), "text, or one of " + ", ".join(map(str, DATATYPES.values()))
+            )
+        binary.append(tensor_to_bytes(array))
+        parameters = {"binary_data_size": len(binary[-1])}
+        tensors.append({"name": name, "shape": array.shape, "datatype": datatype, "parameters": parameters})
+    head = msgspec.json.encode({"inputs": tensors, "parameters": {"binary_data_output": True}})
+    headers = {"Content-Type": "application/octet-stream", JSON_LENGTH_HEADER: str(len(head))}
+    return b"".join([head, *binary]), headers
 
 
-def _text(array: Array) -> bytes:
-    values = [v if isinstance(v, bytes) else str(v).encode() for v in array.flat]
-    return b"".join(len(v).to_bytes(4, "little") + v for v in values)
+def decode_response(body: bytes, json_length: str | None) -> dict[str, Array]:
+    """Return the outputs of an answer by name, flat. Raises ValueError if the body is not an answer.
 
-
-def answer(body: bytes, json_length: str | None) -> dict[str, Array]:
-    """The outputs of an answer, by name, flat. json_length: the header that says where its JSON ends, if it has one.
-
-    A ValueError if the body is no such answer.
+    json_length: the header that says where the JSON ends; None if the answer has none, and so no binary tensors.
     """
-    at = len(body) if json_length is None else int(json_length)
-    found: dict[str, Array] = {}
-    for output in _decoder.decode(body[:at]).outputs:
-        if output.datatype not in _KINDS:
+    end = len(body) if json_length is None else int(json_length)
+    outputs: dict[str, Array] = {}
+    for output in _decoder.decode(body[:end]).outputs:
+        if output.datatype not in DATATYPES:
             raise ValueError(f"an output of type {output.datatype}")
-        kind, size = _KINDS[output.datatype], output.parameters.binary_data_size
+        dtype, size = DATATYPES[output.datatype], output.parameters.binary_data_size
         if size is None:
-            found[output.name] = np.array(output.data or [], dtype=kind)
+            outputs[output.name] = np.array(output.data or [], dtype=dtype)
         else:
-            found[output.name], at = np.frombuffer(body[at : at + size], dtype=kind), at + size
-    return found
+            outputs[output.name], end = np.frombuffer(body[end : end + size], dtype=dtype), end + size
+    return outputs

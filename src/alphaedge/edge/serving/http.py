@@ -37,7 +37,8 @@ from alphaedge.edge.serving.openapi import (
 )
 from alphaedge.edge.serving.service import Service
 from alphaedge.errors import InvalidValue, JournalError, ParametersError
-from alphaedge.inference.codec import JSON_LENGTH, Array, parse, respond
+from alphaedge.inference.server_codec import encode_response, parse_request
+from alphaedge.inference.tensors import JSON_LENGTH_HEADER, Array
 
 Handler = Callable[[Request], Awaitable[Response]]
 MOST_TEXT: Final = 1000  # characters of an error, which may quote what was sent
@@ -144,10 +145,10 @@ class Server:
 
     async def _infer(self, request: Request) -> Response:
         self._authorised(request)
-        call = parse(await read_body(request, self.config.serve.max_body_bytes), header(request, JSON_LENGTH))
+        call = parse_request(await read_body(request, self.config.serve.max_body_bytes), header(request, JSON_LENGTH_HEADER))
         ids, found = await self._service.predict(call.inputs)
         outputs: dict[str, Array] = {"prediction": found, "prediction_id": np.array(ids, dtype=np.int64)}
-        return await answer_with(request, *respond(self.config.model.name, VERSIONS[-1], call, outputs))
+        return await answer_with(request, *encode_response(self.config.model.name, VERSIONS[-1], call, outputs))
 
     async def _feedback(self, request: Request) -> Response:
         self._authorised(request)

@@ -7,7 +7,8 @@ import msgspec
 from msgspec import Meta
 
 from alphaedge.edge.config import EdgeConfig, FieldConfig
-from alphaedge.inference.codec import JSON_LENGTH, MOST_VALUES, TYPES, InferenceRequest, InferenceResponse, RequestInput
+from alphaedge.inference.server_codec import MAX_VALUES, InferenceRequest, InferenceResponse, RequestInput
+from alphaedge.inference.tensors import DATATYPES, JSON_LENGTH_HEADER
 from alphaedge.monitoring.frames import Fleet
 
 PLATFORM: Final = "alphaedge"
@@ -15,9 +16,9 @@ PATH: Final = "/v2/openapi.json"
 VERSIONS: Final = ("1",)  # of the model; learning does not make a new one
 OUTPUTS: Final = {"prediction": "FP32", "prediction_id": "INT64"}
 INPUT_TYPES: Final = {"id": "BYTES", "category": "INT64", "set": "FP32", "number": "FP32"}
-_WHOLE: Final = tuple(name for name in TYPES if "INT" in name)
+_WHOLE: Final = tuple(name for name in DATATYPES if "INT" in name)
 ACCEPTED: Final[Mapping[str, tuple[str, ...]]] = {
-    "id": ("BYTES", *_WHOLE), "category": ("BOOL", *_WHOLE), "set": tuple(TYPES), "number": tuple(TYPES),
+    "id": ("BYTES", *_WHOLE), "category": ("BOOL", *_WHOLE), "set": tuple(DATATYPES), "number": tuple(DATATYPES),
 }  # fmt: skip
 JSON: Final = "application/json"
 BYTES: Final = "application/octet-stream"
@@ -164,10 +165,10 @@ def _posted(name: str, summary: str, text: str, token: bool) -> dict[str, Any]:
 
 def _infer(config: EdgeConfig, name: str, *, token: bool) -> dict[str, Any]:
     length = {
-        "name": JSON_LENGTH,
+        "name": JSON_LENGTH_HEADER,
         "in": "header",
         "description": "Bytes of JSON, before those of the binary tensors.",
-        "schema": {"type": "integer", "minimum": 0, "maximum": MOST_VALUES},
+        "schema": {"type": "integer", "minimum": 0, "maximum": MAX_VALUES},
     }
     raw = {"type": "string", "format": "binary", "description": "JSON, then the bytes of tensors in the order named."}
     text = "Each input once, in any order. What is predicted is written down; feedback names it by prediction_id."
@@ -184,7 +185,7 @@ def _infer(config: EdgeConfig, name: str, *, token: bool) -> dict[str, Any]:
         "responses": {
             "200": {
                 "description": "The predictions.",
-                "headers": {JSON_LENGTH: {"description": length["description"], "schema": length["schema"]}},
+                "headers": {JSON_LENGTH_HEADER: {"description": length["description"], "schema": length["schema"]}},
                 "content": {JSON: {"schema": _ref(InferenceResponse)}, BYTES: {"schema": raw}},
             },
             **_refused(400, *([401] if token else []), 404, 413, 415, 503),

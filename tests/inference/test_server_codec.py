@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from alphaedge import InvalidValue
-from alphaedge.inference.codec import JSON_LENGTH, TYPES, Array, parse, respond
+from alphaedge.inference.server_codec import encode_response, parse_request
+from alphaedge.inference.tensors import DATATYPES, JSON_LENGTH_HEADER, Array, datatype_of
 
-NUMBERS = st.sampled_from([np.dtype(code) for code in TYPES.values()]).flatmap(
+NUMBERS = st.sampled_from(list(DATATYPES.values())).flatmap(
     lambda kind: arrays.arrays(kind, arrays.array_shapes(max_dims=3, max_side=4), elements=_elements(kind))
 )
 TEXTS = arrays.arrays(object, arrays.array_shapes(max_dims=2, max_side=4), elements=st.text().map(str.encode))
@@ -28,8 +29,7 @@ def sent(inputs: dict[str, Array], *, binary: bool, outputs: list[Any] | None = 
     """What tritonclient puts on the wire."""
     made = []
     for name, array in inputs.items():
-        kind = "BYTES" if array.dtype == object else next(n for n, c in TYPES.items() if np.dtype(c) == array.dtype)
-        one = triton.InferInput(name, list(array.shape), kind)
+        one = triton.InferInput(name, list(array.shape), datatype_of(array))
         one.set_data_from_numpy(array, binary_data=binary)
         made.append(one)
     body, length = triton.InferenceServerClient.generate_request_body(made, outputs=outputs, request_id="r1")
@@ -46,7 +46,7 @@ def test_what_a_real_client_sends_is_understood(inputs: dict[str, Array], binary
     inputs = {k: v for k, v in inputs.items() if binary or v.dtype != np.float16}
     if not inputs:
         return
-    call = parse(*sent(inputs, binary=binary))
+    call = parse_request(*sent(inputs, binary=binary))
     assert call.id == "r1"
     assert list(call.inputs) == list(inputs)
     assert all(same(call.inputs[name], array) for name, array in inputs.items())
@@ -56,9 +56,9 @@ def test_what_a_real_client_sends_is_understood(inputs: dict[str, Array], binary
 def test_what_it_gets_back_it_understands(outputs: dict[str, Array], binary: bool) -> None:
     outputs = {k: v for k, v in outputs.items() if binary or v.dtype != np.float16}
     wanted = [triton.InferRequestedOutput(name, binary_data=binary) for name in outputs]
-    call = parse(*sent({"x": np.zeros(1, np.float32)}, binary=False, outputs=wanted))
-    body, headers = respond("shop", "7", call, outputs)
-    length = headers.get(JSON_LENGTH)
+    call = parse_request(*sent({"x": np.zeros(1, np.float32)}, binary=False, outputs=wanted))
+    body, headers = encode_response("shop", "7", call, outputs)
+    length = headers.get(JSON_LENGTH_HEADER)
     found = triton.InferenceServerClient.parse_response_body(
         body, header_length=None if length is None else int(length)
     )
@@ -74,24 +74,31 @@ def test_what_it_gets_back_it_understands(outputs: dict[str, Array], binary: boo
 
 def test_outputs_are_those_that_were_asked_for_or_all() -> None:
     every = {"y": np.ones(2, np.float32), "prediction_id": np.arange(2)}
-    plain = parse(one())
-    assert [o["name"] for o in json.loads(respond("m", "1", plain, every)[0])["outputs"]] == ["y", "prediction_id"]
+    plain = parse_request(one())
+    assert [o["name"] for o in json.loads(encode_response("m", "1", plain, every)[0])["outputs"]] == [
+        "y",
+        "prediction_id",
+    ]
     asked = [triton.InferRequestedOutput("y", binary_data=False)]
-    only = parse(*sent({"x": np.zeros(1)}, binary=False, outputs=asked))
-    assert [o["name"] for o in json.loads(respond("m", "1", only, every)[0])["outputs"]] == ["y"]
-    odd = parse(*sent({"x": np.zeros(1)}, binary=False, outputs=[triton.InferRequestedOutput("z", binary_data=False)]))
+    only = parse_request(*sent({"x": np.zeros(1)}, binary=False, outputs=asked))
+    assert [o["name"] for o in json.loads(encode_response("m", "1", only, every)[0])["outputs"]] == ["y"]
+    odd = parse_request(
+        *sent({"x": np.zeros(1)}, binary=False, outputs=[triton.InferRequestedOutput("z", binary_data=False)])
+    )
     with pytest.raises(InvalidValue, match="'z'; allowed: one of y, prediction_id"):
-        respond("m", "1", odd, every)
+        encode_response("m", "1", odd, every)
 
 
 def test_nested_data_is_read_in_order() -> None:
     text = json.dumps({"inputs": [{"name": "x", "shape": [2, 2], "datatype": "INT64", "data": [[1, 2], [3, 4]]}]})
-    assert parse(text.encode()).inputs["x"].tolist() == [[1, 2], [3, 4]]
+    assert parse_request(text.encode()).inputs["x"].tolist() == [[1, 2], [3, 4]]
 
 
 def test_parameters_of_anybody_else_are_let_pass() -> None:
     one = {"name": "x", "shape": [1], "datatype": "FP32", "data": [1], "parameters": {"content_type": "np"}}
-    assert parse(json.dumps({"inputs": [one], "parameters": {"trace": 1}, "extra": []}).encode()).inputs["x"] == 1
+    assert (
+        parse_request(json.dumps({"inputs": [one], "parameters": {"trace": 1}, "extra": []}).encode()).inputs["x"] == 1
+    )
 
 
 def one(**changes: Any) -> bytes:
@@ -126,15 +133,15 @@ def one(**changes: Any) -> bytes:
 )
 def test_what_is_wrong_is_named(body: bytes, words: list[str]) -> None:
     with pytest.raises(InvalidValue) as caught:
-        parse(body)
+        parse_request(body)
     for word in words:
         assert word in str(caught.value)
 
 
 @pytest.mark.parametrize("length", ["x", "-1", "1e3", "99999999", "", "²"])
 def test_a_header_that_is_no_length_is_refused(length: str) -> None:
-    with pytest.raises(InvalidValue, match=JSON_LENGTH):
-        parse(one(), length)
+    with pytest.raises(InvalidValue, match=JSON_LENGTH_HEADER):
+        parse_request(one(), length)
 
 
 @pytest.mark.parametrize(
@@ -145,12 +152,12 @@ def test_bytes_that_do_not_fit_are_refused(kind: str, count: int, raw: bytes) ->
     size = {"binary_data_size": len(raw)}
     text = json.dumps({"inputs": [{"name": "x", "shape": [count], "datatype": kind, "parameters": size}]}).encode()
     with pytest.raises(InvalidValue, match=r"inputs\.x"):
-        parse(text + raw, str(len(text)))
+        parse_request(text + raw, str(len(text)))
     with pytest.raises(InvalidValue):
-        parse(text + raw + b"more", str(len(text)))
+        parse_request(text + raw + b"more", str(len(text)))
 
 
 @given(st.binary(max_size=200), st.one_of(st.none(), st.integers(0, 300).map(str)))
 def test_nothing_but_a_refusal_comes_of_noise(body: bytes, length: str | None) -> None:
     with pytest.raises(InvalidValue):
-        parse(body, length)
+        parse_request(body, length)

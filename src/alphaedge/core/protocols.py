@@ -58,9 +58,8 @@ def _wrong_methods(rule: Any, protocol: type, names: tuple[str, ...]) -> list[st
         if not callable(method):
             wrong.append(f"{shown} is missing")
             continue
-        required = [p for p in wanted if getattr(protocol, name).__defaults__ is None or p != wanted[-1]]
         try:
-            inspect.signature(method).bind(*required)
+            inspect.signature(method).bind(*wanted)
         except TypeError as error:
             wrong.append(f"{name} can't be called as {shown} ({error})")
     return wrong

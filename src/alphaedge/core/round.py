@@ -12,7 +12,7 @@ from typing import Any, final
 
 from torch import Tensor
 
-from alphaedge.core.aggregation import HeldModels, Mixing, shares_of
+from alphaedge.core.aggregation import HeldModels, Mixing, Weights, shares_of
 from alphaedge.core.batch import Batch
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.links import Links, stack, unstack
@@ -52,9 +52,7 @@ def mix(method: Method, gradients: Gradients, round: Round) -> list[list[float]]
     weights = stack(round.links, present.shape[1], rule.memory, round.models.dense.dtype)
     mixing = Mixing(round.models, round.held, round.records, round.batches, gradients, round.known, round.wanted)
     new = rule.weigh(mixing, weights)
-    if new.raw.shape != weights.raw.shape or bool((new.raw < 0).any()):
-        name, shape = type(rule).__name__, tuple(weights.raw.shape)
-        raise RuleError(f"aggregation: {name}.weigh must return raw weights of 0 or more, of shape {shape}")
+    _check_weights(type(rule).__name__, new, weights)
     shares = shares_of(new.raw, present)
     rule.mix(mixing, shares)
     unstack(new, round.links)
@@ -65,6 +63,16 @@ def mix(method: Method, gradients: Gradients, round: Round) -> list[list[float]]
                 links.known[peer].publication, links.known[peer].fetched_at = number, aggregation
     rows: list[list[float]] = shares.tolist()
     return rows
+
+
+def _check_weights(rule: str, new: Weights, last: Weights) -> None:
+    """Refuse what a rule returns if it can't be mixed with, or kept for the next round."""
+    shape = tuple(last.raw.shape)
+    if new.raw.shape != shape or bool((new.raw < 0).any()):
+        raise RuleError(f"aggregation: {rule}.weigh must return raw weights of 0 or more, of shape {shape}")
+    if new.numbers.keys() != last.numbers.keys() or any(x.shape != shape for x in new.numbers.values()):
+        names = ", ".join(last.numbers) or "no"
+        raise RuleError(f"aggregation: {rule}.weigh must return {names} numbers, of shape {shape}, as its memory says")
 
 
 def select(

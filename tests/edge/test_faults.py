@@ -45,10 +45,10 @@ def longer(tensors: dict[str, torch.Tensor]) -> None:
 
 
 REFUSED: dict[str, tuple[Pull, str]] = {
-    "garbage": (lie(lambda _: bytes(range(256)) * 40), "can't be read"),
+    "garbage": (lie(lambda _: bytes(range(256)) * 40), "can't be parsed"),
     "not a number": (fill(float("nan")), "dense is not finite"),
     "other shapes": (lie(lambda answer: forge(answer, longer)), "dense has shape"),
-    "an old version again": (hostile.replay, "is held already"),
+    "an old version again": (hostile.replay, "is already held"),
     "implausible size": (fill(1e6), "times as large"),
     "another schema": (lie(lambda answer: forge(answer, schema="0123456789abcdef")), "of schema 0123456789abcdef"),
     "numbers of a byte": (fill(0.0, torch.float8_e4m3fn), "dense"),

@@ -99,23 +99,23 @@ def kills(edge: Edge, count: int, seed: int) -> None:
     )
     assert edge.stop() == 0
     journal = Journal(edge.folder / "data" / "journal.db")
-    lessons = dict(journal._db.execute("select prediction, label from feedback"))
+    labels = dict(journal._db.execute("select prediction, label from feedback"))
     journal.close()
-    assert lessons == acknowledged, "all that was acknowledged, once, and nothing else"
+    assert labels == acknowledged, "all that was acknowledged, once, and nothing else"
 
 
 def state(folder: Path) -> dict[str, torch.Tensor]:
     learning = LearningLoop(load(folder / "edge.toml"), folder)
-    while learning.alone():
+    while learning.step_alone():
         pass
     learner = learning.learner
     assert learner.home is not None
     return {
-        "dense": learner.fleet.dense,
-        "m": learner.fleet.dense_m,
+        "dense": learner.mixed.dense,
+        "m": learner.mixed.dense_m,
         "home": learner.home.dense,
-        "rows": learner.fleet.tables[0].value,
-        "keys": torch.tensor(learner.tables[1].numbering.by_row()),
+        "rows": learner.mixed.tables[0].value,
+        "keys": torch.tensor(learner.tables[1].numbering.keys_by_row()),
         "records": torch.tensor(learner.records),
     }
 
@@ -184,4 +184,4 @@ def test_a_new_edge_starts_from_a_peers_model(fleet: list[Edge], tmp_path: Path)
     wait_for(lambda: any((boston.folder / "data" / "checkpoints").glob("*.safetensors")), "boston to start from a peer")
     learner, theirs = restored(boston), restored(berlin).publication
     assert learner.records == 0
-    assert torch.equal(learner.fleet.dense[0], theirs.dense)
+    assert torch.equal(learner.mixed.dense[0], theirs.dense)

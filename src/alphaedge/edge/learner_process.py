@@ -1,4 +1,4 @@
-"""The learning process itself: ``python -m alphaedge.edge.learner_process CONFIG``, started by ``alphaedge edge serve``."""
+"""The learner process of an edge: ``python -m alphaedge.edge.learner_process``, started by the server process."""
 
 import asyncio
 import ctypes
@@ -19,7 +19,7 @@ from alphaedge.edge.cores import pin_process
 from alphaedge.edge.directory.gossip import Gossip
 from alphaedge.edge.directory.membership import Membership
 from alphaedge.edge.directory.protocol import Directory
-from alphaedge.edge.learning.loop import NAP, LearningLoop
+from alphaedge.edge.learning.loop import POLL_INTERVAL_SECONDS, LearningLoop
 from alphaedge.edge.peers.driver import PeerDriver
 from alphaedge.edge.store.lock import Lock
 from alphaedge.edge.transport.client import PeerClient
@@ -28,35 +28,35 @@ from alphaedge.edge.trust.credentials import CertificateCredentials, Credentials
 from alphaedge.edge.trust.policy_file import PolicyFile
 from alphaedge.errors import AlreadyRunning
 
-PR_SET_PDEATHSIG: Final = 1  # of Linux' prctl
-LOOK: Final = 0.5  # seconds between two looks whether the server is still there
+PR_SET_PDEATHSIG: Final = 1  # an option of prctl on Linux
+PARENT_POLL_SECONDS: Final = 0.5  # between two checks that the server is still there
 
 
 async def run(path: Path, *, insecure: bool, server: int) -> None:
-    """Learn until told to stop, or until the server that started this, a process, is gone."""
+    """Learn until SIGTERM or SIGINT, or until the server is gone. server: id of its process."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     config = load(path)
-    watching = asyncio.create_task(_while_watched(stop, server))
-    alone = await _turn(path.parent / config.data / "learner.lock", stop)
-    if alone is None:
+    watching = asyncio.create_task(_stop_without(server, stop))
+    lock = await _acquire_lock(path.parent / config.data / "learner.lock", stop)
+    if lock is None:
         return
     learning = LearningLoop(config, path.parent)
     credentials = _credentials(config, path.parent, insecure=insecure)
     if credentials is not None:
-        await _among_others(config, path.parent, learning, credentials, stop)
+        await _learn_with_peers(config, path.parent, learning, credentials, stop)
     else:
         while not stop.is_set():
-            await asyncio.sleep(0 if learning.alone() else NAP)
+            await asyncio.sleep(0 if learning.step_alone() else POLL_INTERVAL_SECONDS)
             if learning.status_is_old(time.time()):
                 learning.report({}, time.time())
     watching.cancel()
-    alone.close()
+    lock.close()
 
 
 def _credentials(config: EdgeConfig, folder: Path, *, insecure: bool) -> Credentials | None:
-    """How this edge knows others; None if it has none."""
+    """The credentials of this edge; None if it has no peers."""
     peers = config.peers
     if peers.certificate is not None and peers.key is not None and peers.authority is not None:
         files = (folder / peers.certificate, folder / peers.key, folder / peers.authority)
@@ -64,7 +64,7 @@ def _credentials(config: EdgeConfig, folder: Path, *, insecure: bool) -> Credent
     return InsecureCredentials(config.edge, config.region) if insecure else None
 
 
-async def _among_others(
+async def _learn_with_peers(
     config: EdgeConfig, folder: Path, learning: LearningLoop, credentials: Credentials, stop: asyncio.Event
 ) -> None:
     peers = config.peers
@@ -90,7 +90,7 @@ async def _among_others(
             from alphaedge.edge.directory.nats import NatsDirectory  # needs the extra "nats"
 
             directory = NatsDirectory(peers.nats, config.edge, credentials)
-        network = PeerDriver(
+        driver = PeerDriver(
             config,
             learning,
             address=address,
@@ -99,59 +99,60 @@ async def _among_others(
             policy=policy,
             credentials=credentials,
         )
-        server.handlers.update(network.handlers())
-        await network.run(stop)
+        server.handlers.update(driver.handlers())
+        await driver.run(stop)
     finally:
         await client.close()
         await server.stop()
 
 
-async def _turn(path: Path, stop: asyncio.Event) -> Lock | None:
-    """The learner of a server that was killed lives on until it notices; there is never more than one at work."""
+async def _acquire_lock(path: Path, stop: asyncio.Event) -> Lock | None:
+    """Wait for the learner of a server that was killed, which may still run; None if stopped meanwhile."""
     while not stop.is_set():
         try:
             return Lock(path)
         except AlreadyRunning:
-            await asyncio.sleep(NAP)
+            await asyncio.sleep(POLL_INTERVAL_SECONDS)
     return None
 
 
-async def _while_watched(stop: asyncio.Event, server: int) -> None:
+async def _stop_without(server: int, stop: asyncio.Event) -> None:
+    """Stop once the server process is no longer this one's parent."""
     while os.getppid() == server:
-        await asyncio.sleep(LOOK)
+        await asyncio.sleep(PARENT_POLL_SECONDS)
     stop.set()
 
 
-def _end_with_the_server() -> None:
-    """A server that was killed takes its learner along at once, on Linux; else the learner notices by and by.
+def _die_with_server() -> None:
+    """On Linux, have the kernel kill this process when the server dies; elsewhere ``_stop_without`` notices it.
 
-    On a busy machine it would not get the time to notice, and it can be killed at any moment without harm.
+    On a busy machine it might not get the time to notice, and it can be killed at any moment without harm.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _give_way() -> None:
-    """Run when nobody else wants to: the server comes first. A core that is never idle still gives a little time."""
+def _lower_priority() -> None:
+    """Run when no other process wants the core: the server comes first. A busy core still leaves a little time."""
     os.nice(19)
     if hasattr(os, "SCHED_IDLE"):  # Linux
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def main() -> None:
-    """CONFIG, the style of the log, whether edges need no certificates, the server's process, and cores, if any."""
+    """Run the learner with the arguments of ``LearnerCommand``."""
     path, style, insecure, server = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "insecure", int(sys.argv[4])
     cores = [int(word) for word in sys.argv[5:]]
     if cores:
-        pin_process(cores)  # not where the server stays, which started this
+        pin_process(cores)  # the server's cores were inherited
     torch.set_num_threads(1)
-    _end_with_the_server()
-    _give_way()
-    log.setup(load(path).edge, "learner", "json" if style == "json" else "text")
+    _die_with_server()
+    _lower_priority()
+    log.configure(load(path).edge, "learner", "json" if style == "json" else "text")
     try:
         asyncio.run(run(path, insecure=insecure, server=server))
     except Exception:
-        log.LOGGER.exception("the learner has failed")
+        log.exception("learner_failed")
         sys.exit(1)
 
 

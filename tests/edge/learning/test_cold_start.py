@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from alphaedge.edge.config import load
-from alphaedge.edge.learning.cold_start import AGAIN, MOST, Adopted, AdoptionLog, NewIds, blend
-from alphaedge.edge.learning.exchange import PulledModel
+from alphaedge.edge.learning.cold_start import RETRY_SECONDS, MAX_IDS, Adopted, AdoptionLog, NewIds, weighted_rows
+from alphaedge.edge.learning.publication import PulledModel
 from alphaedge.edge.learning.loop import LearningLoop
-from alphaedge.edge.store.status import read
+from alphaedge.edge.store.status import read_learner_status
 
 from ..processes import BATCH, EVERY, Edge, events, fleet_of, send, teach, tell, wait_for
 
@@ -22,7 +22,7 @@ def pull(keys: list[int], rows: list[list[float]]) -> PulledModel:
 
 
 def test_what_several_peers_know_is_mixed_by_their_weights() -> None:
-    (found,) = blend(
+    (found,) = weighted_rows(
         {"a": 3.0, "b": 1.0, "c": 0.0},
         {
             "a": pull([7, 5], [[4.0, 0.0], [1.0, 1.0]]),
@@ -32,22 +32,22 @@ def test_what_several_peers_know_is_mixed_by_their_weights() -> None:
     )
     assert found.keys.tolist() == [5, 7], "9 is known to somebody without a weight alone"
     assert found.rows.tolist() == [[1.0, 1.0], [3.0, 2.0]]
-    assert blend({}, {}) == []
+    assert weighted_rows({}, {}) == []
 
 
 def test_a_stranger_is_asked_for_once_in_a_while_and_never_too_many_at_once() -> None:
     strangers = NewIds()
     assert [k.tolist() for k in strangers.pick([[3, 3, 4], []], now=0.0)] == [[3, 4], []]
     assert [k.tolist() for k in strangers.pick([[3, 5], [3]], now=1.0)] == [[5], [3]], "each table has its own ids"
-    assert strangers.pick([[3]], now=AGAIN)[0].tolist() == [3]
-    assert len(strangers.pick([range(10 * MOST)], now=0.0)[0]) == MOST
+    assert strangers.pick([[3]], now=RETRY_SECONDS)[0].tolist() == [3]
+    assert len(strangers.pick([range(10 * MAX_IDS)], now=0.0)[0]) == MAX_IDS
 
 
 def test_adoptions_are_found_again_at_their_moment(tmp_path: Path) -> None:
     log = AdoptionLog(tmp_path / "adopted.db", "s")
     one = Adopted(1, torch.tensor([5, 2**47]), torch.randn(2, 3, dtype=torch.float64))
-    log.note((2, 80), one)
-    log.note((3, 120), one)
+    log.append((2, 80), one)
+    log.append((3, 120), one)
     again = AdoptionLog(tmp_path / "adopted.db", "s")
     (found,) = again.at((2, 80))
     assert found.table == 1
@@ -68,8 +68,8 @@ def test_an_edge_adopts_rows_at_first_sight_and_again_after_a_crash(tmp_path: Pa
         teach(berlin, 6, seed=1)
 
         def adopted(edge: Edge) -> int:
-            status = read(edge.folder / "data" / "status.json")
-            return status.adopted if status else 0
+            status = read_learner_status(edge.folder / "data" / "status.json")
+            return status.adopted_rows if status else 0
 
         # It begins with berlin's dense part; rows of ids come when somebody asks for them.
         wait_for(lambda: any((boston.folder / "data/checkpoints").glob("*.safetensors")), "boston to have begun")
@@ -84,7 +84,7 @@ def test_an_edge_adopts_rows_at_first_sight_and_again_after_a_crash(tmp_path: Pa
         assert tell(boston, told)["accepted"] == len(told)
 
         def learned() -> bool:
-            status = read(boston.folder / "data" / "status.json")
+            status = read_learner_status(boston.folder / "data" / "status.json")
             return status is not None and status.batches == EVERY - 1
 
         wait_for(learned, "boston to have learned")
@@ -92,6 +92,6 @@ def test_an_edge_adopts_rows_at_first_sight_and_again_after_a_crash(tmp_path: Pa
         boston.kill()
         shutil.rmtree(boston.folder / "data" / "parameters")
         again = LearningLoop(load(boston.path), boston.folder)
-        assert again.status.adopted >= 2
+        assert again.status.adopted_rows >= 2
         boston.start()
         assert boston.predict(["new"] * 2, [2, 3], [[0.0, 0.0]] * 2)[0] == was

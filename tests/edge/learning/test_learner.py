@@ -11,25 +11,14 @@ from unittest import mock
 import pytest
 import torch
 
-from alphaedge import (
-    AlphaEdge,
-    Dataset,
-    FedWeight,
-    Greedy,
-    Learned,
-    Method,
-    Model,
-    NoAgg,
-    NoPS,
-    Random,
-    RandPS,
-    UniWeight,
-)
+from alphaedge import Dataset, Greedy, Learned, Method, Model, Random
+from alphaedge.core.methods import alphaedge, alphaedge_paper, fedweight, noagg, nops, randps, uniweight
 from alphaedge.core.gradients import OneAtATime
 from alphaedge.core.online import Online
-from alphaedge.core.optimizer import Adagrad, Adam
+from alphaedge.core.rules.adagrad import Adagrad
+from alphaedge.core.rules.adam import Adam
 from alphaedge.edge.learning.checkpoints import Checkpoints, Progress
-from alphaedge.edge.learning.exchange import HeldModel
+from alphaedge.edge.learning.held_model import HeldModel
 from alphaedge.edge.learning.learner import Examples, Learner
 from alphaedge.errors import CheckpointError
 from alphaedge.models.deepfm import deepfm
@@ -109,14 +98,14 @@ def whole_periods(data: Dataset) -> Dataset:
 SHOP = whole_periods(shop_data(edges=5, events=700))
 GREEDY = Greedy(peers=2)
 METHODS: dict[str, Method] = {
-    "alphaedge": AlphaEdge(selection=GREEDY),
-    "alphaedge, no home": AlphaEdge(selection=GREEDY, home=None),
-    "alphaedge-paper": replace(AlphaEdge.paper(), selection=replace(AlphaEdge.paper().selection, peers=2)),
-    "randps": RandPS(selection=Random(peers=2)),
-    "nops": NoPS(aggregation=Learned(batches=2)),
-    "fedweight": FedWeight(),
-    "uniweight": UniWeight(),
-    "noagg": NoAgg(),
+    "alphaedge": alphaedge(selection=GREEDY),
+    "alphaedge, no home": alphaedge(selection=GREEDY, home=None),
+    "alphaedge-paper": replace(alphaedge_paper(), selection=replace(alphaedge_paper().selection, peers=2)),
+    "randps": randps(selection=Random(peers=2)),
+    "nops": nops(aggregation=Learned(weight_batches=2)),
+    "fedweight": fedweight(),
+    "uniweight": uniweight(),
+    "noagg": noagg(),
 }
 
 
@@ -163,13 +152,13 @@ def test_after_restarts_at_any_moment_the_state_is_that_of_a_run_without(tmp_pat
         name = str(edge)
         me = disturbed.edges[name]
         if me.aggregations > written[name] and not me.kept:  # what a live edge does at the end of each aggregation
-            kept[name].save(me, "schema", Progress(lesson=number))
+            kept[name].save(me, "schema", Progress(feedback=number))
             written[name] = me.aggregations
         if rng.random() < 0.3:
             again = disturbed.learner(name)
             learned, wrong = kept[name].restore(again, "schema")
             assert not wrong
-            for missed in range(learned.lesson, number):
+            for missed in range(learned.feedback, number):
                 again.learn(disturbed.examples(edge, missed))
             disturbed.edges[name] = again
             restarts += 1
@@ -187,7 +176,7 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_it_is_taken(tmp_path: P
     def save(edge: int, number: int) -> None:
         me = fleet.edges["0"]
         if edge == 0 and not me.kept and me.revealed % EVERY == 0:
-            states[number] = (kept.save(me, "schema", Progress(lesson=number)), me.fleet.dense.clone())
+            states[number] = (kept.save(me, "schema", Progress(feedback=number)), me.fleet.dense.clone())
 
     fleet.live(save)
     numbers = sorted(states)
@@ -196,13 +185,13 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_it_is_taken(tmp_path: P
     assert kept_names == {states[n][0].name for n in numbers[-2:]}, "the last two are kept"
     newest, before = states[numbers[-1]], states[numbers[-2]]
     again = fleet.learner("0")
-    assert kept.restore(again, "schema") == (Progress(lesson=numbers[-1]), [])
+    assert kept.restore(again, "schema") == (Progress(feedback=numbers[-1]), [])
     assert torch.equal(again.fleet.dense, newest[1])
     for damage in (lambda b: b[: len(b) // 2], lambda b: b[:-1] + bytes([b[-1] ^ 1]), lambda b: b""):
         whole = newest[0].read_bytes()
         newest[0].write_bytes(damage(whole))
         learned, wrong = kept.restore(again, "schema")
-        assert learned.lesson == numbers[-2]
+        assert learned.feedback == numbers[-2]
         assert "checksum" in wrong[0]
         assert torch.equal(again.fleet.dense, before[1])
         newest[0].write_bytes(whole)
@@ -212,7 +201,7 @@ def test_a_checkpoint_of_another_edge_is_refused_by_name(tmp_path: Path) -> None
     fleet, kept = shop_fleet(), Checkpoints(tmp_path)
     kept.save(fleet.edges["0"], "schema", Progress())
     learned, wrong = kept.restore(fleet.learner("1"), "schema")
-    assert learned.lesson == 0
+    assert learned.feedback == 0
     assert "edge 0" in wrong[0]
 
 
@@ -220,13 +209,13 @@ def test_a_refused_checkpoint_does_not_outrank_those_to_come(tmp_path: Path) -> 
     fleet, kept = shop_fleet(), Checkpoints(tmp_path)
     for number in (9, 10):
         fleet.edges["0"].aggregations = number
-        kept.save(fleet.edges["0"], "schema", Progress(lesson=number))
+        kept.save(fleet.edges["0"], "schema", Progress(feedback=number))
     other = fleet.learner("1")  # the edge got another name, say
-    assert kept.restore(other, "schema")[0].lesson == 0
+    assert kept.restore(other, "schema")[0].feedback == 0
     assert len(list(tmp_path.glob("*.refused"))) == 2, "for somebody to look at"
     other.aggregations = 1
-    kept.save(other, "schema", Progress(lesson=7))
-    assert kept.restore(fleet.learner("1"), "schema") == (Progress(lesson=7), [])
+    kept.save(other, "schema", Progress(feedback=7))
+    assert kept.restore(fleet.learner("1"), "schema") == (Progress(feedback=7), [])
 
 
 def test_what_does_not_fit_is_refused_before_anything_is_changed(tmp_path: Path) -> None:
@@ -234,17 +223,17 @@ def test_what_does_not_fit_is_refused_before_anything_is_changed(tmp_path: Path)
     fleet.live()
     me = fleet.edges["0"]
     me.kept = []
-    kept.save(me, "schema", Progress(lesson=1))
+    kept.save(me, "schema", Progress(feedback=1))
     path = next(tmp_path.glob("*.safetensors"))
     whole = path.read_bytes()
     small = shop_fleet(capacity=2)
     alone = Fleet(SHOP, small.make, replace(small.method, home=None), small.online)
     for learner in (small.learner("0"), alone.learner("0")):
         path.write_bytes(whole)
-        before = learner.fleet.dense.clone()
+        before = learner.mixed.dense.clone()
         progress, wrong = kept.restore(learner, "schema")
-        assert (progress.lesson, len(wrong)) == (0, 1)
-        assert torch.equal(learner.fleet.dense, before)
+        assert (progress.feedback, len(wrong)) == (0, 1)
+        assert torch.equal(learner.mixed.dense, before)
         assert learner.tables[0].size == 0
 
 
@@ -253,14 +242,14 @@ def test_of_another_schema_the_last_checkpoint_stays(tmp_path: Path) -> None:
     me = fleet.edges["0"]
     for number in range(3):
         me.aggregations = number
-        kept.save(me, "old", Progress(lesson=number))
+        kept.save(me, "old", Progress(feedback=number))
     assert kept.restore(fleet.learner("0"), "new") == (Progress(), [])
     for number in range(3):
         me.aggregations = number
-        kept.save(me, "new", Progress(lesson=10 + number))
+        kept.save(me, "new", Progress(feedback=10 + number))
     assert len(list(tmp_path.glob("*.safetensors"))) == 3
     assert kept.others("new") == {"old"}
-    assert kept.restore(fleet.learner("0"), "old")[0].lesson == 2, "a rollback"
+    assert kept.restore(fleet.learner("0"), "old")[0].feedback == 2, "a rollback"
 
 
 def test_no_checkpoint_is_written_while_batches_wait(tmp_path: Path) -> None:
@@ -295,7 +284,7 @@ def test_rows_of_ids_that_gave_way_are_not_taken_for_those_of_the_ids_that_came(
         me = few.edges[str(edge)]
         for peer, held in me.held.items():
             for t, table in enumerate(me.tables):
-                keys = table.numbering.by_row()
+                keys = table.numbering.keys_by_row()
                 for row in held.has[t].nonzero().flatten().tolist():
                     assert row < len(keys), "nobody's row is held"
                     assert keys[row] in seen_keys[t][peer], "a row is held of an id that the peer has never trained"
@@ -306,7 +295,7 @@ def test_rows_of_ids_that_gave_way_are_not_taken_for_those_of_the_ids_that_came(
     def noted(self: Learner) -> None:
         publish(self)
         for t, table in enumerate(self.tables):
-            keys = table.numbering.by_row()
+            keys = table.numbering.keys_by_row()
             seen_keys[t][self.name] |= {k for k, v in zip(keys, table.version.tolist(), strict=False) if v > 0}
 
     with mock.patch.object(Learner, "publish", noted):

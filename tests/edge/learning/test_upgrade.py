@@ -9,13 +9,13 @@ import tomli_w
 
 from alphaedge.edge.store.journal import Journal
 from alphaedge.edge.store.learned_mark import read_learned_mark
-from alphaedge.edge.store.status import LearnerStatus, PeerStatus, read
+from alphaedge.edge.store.status import LearnerStatus, PeerStatus, read_learner_status
 
 from ..processes import BATCH, CONFIG, EVERY, Edge, events, fleet_of, send, teach, tell, wait_for
 
 
 def status(edge: Edge) -> LearnerStatus:
-    found = read(edge.folder / "data" / "status.json")
+    found = read_learner_status(edge.folder / "data" / "status.json")
     assert found is not None
     return found
 
@@ -86,6 +86,6 @@ def test_outcomes_of_predictions_with_other_fields_are_kept_and_not_learned(tmp_
         assert tell(edge, told)["accepted"] == len(told)
         wait_for(lambda: read_learned_mark(edge.folder / "data").newest == EVERY * BATCH, "all of it to be learned")
         assert edge.stop() == 0
-        assert Journal(edge.folder / "data" / "journal.db", readonly=True).newest() == EVERY * BATCH
+        assert Journal(edge.folder / "data" / "journal.db", readonly=True).last_feedback() == EVERY * BATCH
     finally:
         edge.end()

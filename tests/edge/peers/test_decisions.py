@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from alphaedge.edge.learning.exchange import PulledModel
+from alphaedge.edge.learning.publication import PulledModel
 from alphaedge.edge.peers.decisions import (
     AdoptRows,
     Announce,

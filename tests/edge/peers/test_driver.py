@@ -58,8 +58,8 @@ def learning(folder: Path, batches: int) -> LearningLoop:
         "x": np.array([e[2] for e in some], dtype=np.float32),
     }
     now = dt.datetime.now(dt.UTC).timestamp()
-    ids = journal.predict(features.pack(features.take(inputs)), [0.5] * len(some), now)
-    journal.tell([(i, e[3]) for i, e in zip(ids, some, strict=True)], now)
+    ids = journal.record_predictions(features.to_bytes(features.encode(inputs)), [0.5] * len(some), now)
+    journal.record_feedback([(i, e[3]) for i, e in zip(ids, some, strict=True)], now)
     journal.close()
     return LearningLoop(config, folder)
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load, save
 
-from alphaedge.edge.learning.exchange import PulledModel, PullRequest
+from alphaedge.edge.learning.publication import PulledModel, PullRequest
 from alphaedge.edge.peers.key_lists import KeyList, pack_keys, unpack_keys
-from alphaedge.edge.peers.wire import LARGEST, ExpectedAnswer, pack_pull, pack_request, unpack_request
+from alphaedge.edge.peers.wire import MAX_SIZE_RATIO, ExpectedAnswer, pack_pull, pack_request, unpack_request
 from alphaedge.errors import KeyListError, KeyListForgotten, ModelRefused
 
 KEYS = torch.tensor([3, 7, 2**47])
@@ -32,7 +32,7 @@ EXPECTED = ExpectedAnswer("s1", torch.ones(10), {"norm.mean": torch.zeros(2)}, R
 
 
 def packed(pull: PulledModel, schema: str = "s1", half: bool = False) -> bytes:
-    return pack_pull(pull, LIST, schema, half=half)
+    return pack_pull(pull, LIST, schema, bfloat16=half)
 
 
 def same(one: PulledModel, two: PulledModel, tolerance: float = 0.0) -> bool:
@@ -94,7 +94,7 @@ def test_a_conversation_says_each_key_once(rounds: list[list[set[int]]], holds: 
 
 def test_who_has_forgotten_the_list_says_so_and_is_told_all_again() -> None:
     data, _ = pack_request(REQUEST, "s1", LIST)
-    with pytest.raises(KeyListForgotten, match="say them all"):
+    with pytest.raises(KeyListForgotten, match="send all keys"):
         unpack_request(data, "s1", 2, [])
     again, _ = pack_request(REQUEST, "s1", None)
     found, _ = unpack_request(again, "s1", 2, [])
@@ -120,7 +120,7 @@ def changed(**tensors: torch.Tensor | None) -> bytes:
 
 LIES: dict[str, tuple[Callable[[], bytes], str]] = {
     "another schema": (lambda: packed(PULL, "s2"), "schema s2"),
-    "an old publication again": (lambda: packed(replace(PULL, number=3)), "publication 3 .* 4 is held"),
+    "an old publication again": (lambda: packed(replace(PULL, number=3)), "publication 3 .* 4 is already held"),
     "nothing published": (lambda: packed(replace(PULL, number=0)), "publication 0"),
     "fewer records than none": (lambda: packed(replace(PULL, records=-1)), "-1 records"),
     "not a number": (lambda: changed(dense=torch.full((10,), float("nan"))), "dense is not finite"),
@@ -128,10 +128,10 @@ LIES: dict[str, tuple[Callable[[], bytes], str]] = {
     "another shape": (lambda: changed(dense=torch.ones(11)), r"dense has shape \(11,\), not \(10,\)"),
     "other rows": (lambda: changed(rows__0=torch.ones(2, 4)), "rows.0 has shape"),
     "whole numbers": (lambda: changed(dense=torch.ones(10, dtype=torch.int64)), "dense has type"),
-    "huge": (lambda: changed(dense=torch.full((10,), 1.1 * LARGEST)), "110 times as large"),
+    "huge": (lambda: changed(dense=torch.full((10,), 1.1 * MAX_SIZE_RATIO)), "110 times as large"),
     "huge rows": (lambda: changed(rows__0=torch.full((2, 3), 1e6)), "rows.0 is 1000000 times"),
-    "no dense part": (lambda: changed(dense=None), "dense too many or too few"),
-    "something more": (lambda: changed(virus=torch.ones(1)), "virus too many or too few"),
+    "no dense part": (lambda: changed(dense=None), "missing tensors: dense"),
+    "something more": (lambda: changed(virus=torch.ones(1)), "missing tensors: virus"),
     "other places": (lambda: changed(places__0=torch.tensor([0b11100000], dtype=torch.uint8)), "rows.0 has shape"),
     "places behind the end": (lambda: changed(places__0=torch.tensor([1], dtype=torch.uint8)), "behind the end"),
     "too many places": (lambda: changed(places__0=torch.zeros(2, dtype=torch.uint8)), "places of a list of 3"),
@@ -140,12 +140,12 @@ LIES: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: changed(buffer__norm__mean=torch.full((2,), 1e300, dtype=torch.float64)),
         "can't hold",
     ),
-    "half a reply": (lambda: packed(PULL)[:-5], "can't be read"),
-    "nothing": (lambda: b"", "can't be read"),
-    "garbage": (lambda: bytes(range(256)) * 4, "can't be read"),
-    "a pickle": (lambda: pickle.dumps({"dense": [1.0]}), "can't be read"),
-    "a header that lies": (lambda: (2**60).to_bytes(8, "little") + b"{}", "can't be read"),
-    "no word about itself": (lambda: save(load(packed(PULL))), "can't be read"),
+    "half a reply": (lambda: packed(PULL)[:-5], "can't be parsed"),
+    "nothing": (lambda: b"", "can't be parsed"),
+    "garbage": (lambda: bytes(range(256)) * 4, "can't be parsed"),
+    "a pickle": (lambda: pickle.dumps({"dense": [1.0]}), "can't be parsed"),
+    "a header that lies": (lambda: (2**60).to_bytes(8, "little") + b"{}", "can't be parsed"),
+    "no word about itself": (lambda: save(load(packed(PULL))), "can't be parsed"),
 }
 
 
@@ -167,7 +167,7 @@ def test_noise_is_refused(data: bytes) -> None:
 
 
 def test_a_list_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("alphaedge.edge.peers.key_lists.MOST_KEYS", 10)
+    monkeypatch.setattr("alphaedge.edge.peers.key_lists.MAX_KEYS", 10)
     with pytest.raises(KeyListError, match="more than 10 keys"):
         KeyList.empty(1).extended([[pack_keys(torch.arange(8))], [pack_keys(torch.arange(100, 108))]])
 
@@ -192,5 +192,5 @@ def test_a_damaged_byte_is_refused_or_does_no_harm(place: int, value: int) -> No
 def test_a_request_of_another_schema_or_for_other_tables_is_refused() -> None:
     with pytest.raises(ModelRefused, match="schema s2"):
         unpack_request(pack_request(REQUEST, "s2", None)[0], "s1", 2, [])
-    with pytest.raises(ModelRefused, match="2 id tables, and there are 1"):
+    with pytest.raises(ModelRefused, match="2 id tables; this edge has 1"):
         unpack_request(DATA, "s1", 1, [])

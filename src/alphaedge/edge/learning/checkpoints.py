@@ -1,11 +1,11 @@
 """Checkpoints: the whole state of a learner in a file that is complete or not there.
 
-One is written at the end of each aggregation; until the next, only the journal moves the state. A restart takes the
-newest good checkpoint and learns what the journal has since. The last ones are kept: if the newest is damaged, the one
-before it and a longer piece of journal give the same state, but for aggregations in between, which are lost and said.
-Of another schema the newest one stays as well, for a rollback to the model as it was.
+One is written at the end of each round; until the next, only the journal moves the state. A restart takes the newest
+good checkpoint and learns what the journal has since. The last two are kept: if the newest is damaged, the one before
+it and a longer part of the journal give the same state, without the aggregations in between. The newest checkpoint of
+each other recent schema is kept too, for a rollback to an earlier model.
 
-The tensors are in safetensors format, everything else is JSON in its header. A checksum of all bytes is in the name.
+Tensors are in safetensors format, everything else is JSON in its header. The file name has a checksum of all bytes.
 """
 
 import hashlib
@@ -24,31 +24,32 @@ from torch import Tensor
 
 from alphaedge.core.links import Link, Links
 from alphaedge.edge.inputs.numbering import Numbering
-from alphaedge.edge.learning.exchange import HeldModel, Publication
+from alphaedge.edge.learning.held_model import HeldModel
 from alphaedge.edge.learning.learner import Learner
+from alphaedge.edge.learning.publication import Publication
 from alphaedge.errors import CheckpointError, InvalidValue
 
-KEPT: Final = 2
-SPARE: Final = "spare.part"  # an old checkpoint, to be written over by the next
-PIECE: Final = 1 << 18  # bytes that are written and synced at once
-SCHEMAS: Final = 3  # others of which the newest is kept
+MAX_KEPT: Final = 2
+MAX_OTHER_SCHEMAS: Final = 3
+SPARE: Final = "spare.part"  # an old checkpoint that the next one overwrites
+PIECE_BYTES: Final = 1 << 18  # written and synced at once
 NAME: Final = re.compile(r"checkpoint-([0-9a-z]+)-(\d{12})-([0-9a-f]{32})\.safetensors")
 
 
 @final
 class Progress(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """How far a learner is in its journal, and how good what was predicted has been.
+    """How far a learner is in its journal, and the scores of its predictions so far.
 
-    lesson: the number of the last feedback that is in the state. scores: batches that have one. total: their sum.
+    feedback: number of the last feedback in the state. scores: batches that have a score. total: sum of the scores.
     """
 
-    lesson: int = 0
+    feedback: int = 0
     scores: int = 0
     total: float = 0.0
 
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is not a tensor."""
+    """The part of the state that is not tensors."""
 
     schema: str
     name: str
@@ -76,7 +77,7 @@ class Checkpoints:
     def save(self, learner: Learner, schema: str, progress: Progress) -> Path:
         """Write the state; it is on disk when this returns."""
         if learner.waiting:
-            raise CheckpointError("in the midst of a period: batches wait for an aggregation")
+            raise CheckpointError("no checkpoint while batches wait for a mix")
         data = encode(
             _tensors(learner), {"alphaedge": msgspec.json.encode(_header(learner, schema, progress)).decode()}
         )
@@ -87,24 +88,24 @@ class Checkpoints:
         os.replace(spare, path)
         folder = os.open(self.folder, os.O_RDONLY)
         try:
-            os.fsync(folder)  # the new name, too
+            os.fsync(folder)  # the directory entry as well
         finally:
             os.close(folder)
         self._clear(schema)
         return path
 
     def any(self, schema: str) -> bool:
-        """Whether there is a checkpoint of a schema, good or not."""
+        """Whether there is a checkpoint of a schema, valid or not."""
         return bool(self._found(schema))
 
     def others(self, schema: str) -> set[str]:
-        """Other schemas that there are checkpoints of."""
+        """Other schemas with checkpoints."""
         return {match[1] for p in self.folder.iterdir() if (match := NAME.fullmatch(p.name))} - {schema}
 
     def restore(self, learner: Learner, schema: str) -> tuple[Progress, list[str]]:
-        """Put the newest good state of this schema into a new learner.
+        """Load the newest valid checkpoint of a schema into a new learner.
 
-        Returns how far it is, at the very start if there is no state yet, and what was wrong with newer checkpoints.
+        Returns its progress, zero if there is no checkpoint, and the reasons why newer checkpoints were refused.
         """
         wrong: list[str] = []
         for path in self._found(schema):
@@ -112,20 +113,20 @@ class Checkpoints:
                 data = path.read_bytes()
                 match = NAME.fullmatch(path.name)
                 if match is None or hashlib.blake2b(data, digest_size=16).hexdigest() != match[3]:
-                    raise CheckpointError("its checksum is not that of its name")
+                    raise CheckpointError("its checksum differs from the one in its name")
                 return _restore(learner, data, schema), wrong
             except OSError as error:
                 wrong.append(f"{path}: {error}")
             except (CheckpointError, SafetensorError, msgspec.MsgspecError, KeyError, InvalidValue) as error:
                 wrong.append(f"{path}: {error}")
-                os.replace(path, path.with_suffix(".refused"))  # for somebody to look at; it must not outrank others
+                os.replace(path, path.with_suffix(".refused"))  # kept for inspection, out of the way of later ones
         return Progress(), wrong
 
     def _clear(self, schema: str) -> None:
-        """Drop what is neither of the last ones of this schema nor the last one of a recent other."""
+        """Remove all but the last checkpoints of this schema and the newest of each other recent schema."""
         newest = [self._found(other)[0] for other in self.others(schema)]
         newest.sort(key=lambda p: p.stat().st_mtime_ns, reverse=True)
-        kept = {*self._found(schema)[:KEPT], *newest[:SCHEMAS]}
+        kept = {*self._found(schema)[:MAX_KEPT], *newest[:MAX_OTHER_SCHEMAS]}
         old = sorted(path for path in self.folder.iterdir() if path not in kept and NAME.fullmatch(path.name))
         for path in old[:1]:
             os.replace(path, self.folder / SPARE)
@@ -139,15 +140,15 @@ class Checkpoints:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write a file over what is there, and have it on disk.
+    """Overwrite a file in small pieces, each synced to disk.
 
-    The disk has others to serve: the server's journal is on it, and who waits for that waits for a prediction. To write
-    over an old checkpoint's blocks takes no new ones, and piece by piece nobody waits long.
+    The server's journal is on the same disk, and callers wait for it. Overwriting an old checkpoint allocates no new
+    blocks, and small pieces never keep the journal waiting for long.
     """
     file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
     try:
-        for start in range(0, len(data), PIECE):
-            piece = memoryview(data)[start : start + PIECE]
+        for start in range(0, len(data), PIECE_BYTES):
+            piece = memoryview(data)[start : start + PIECE_BYTES]
             while piece:
                 done = os.pwrite(file, piece, start)
                 piece, start = piece[done:], start + done
@@ -186,8 +187,8 @@ def _tensors(learner: Learner) -> dict[str, Tensor]:
         for t, rows in enumerate(state.tables):
             found |= {f"{who}.{t}.value": rows.value, f"{who}.{t}.m": rows.m, f"{who}.{t}.v": rows.v}
     for t, table in enumerate(learner.tables):
-        found[f"{t}.keys"] = torch.tensor(table.numbering.by_row(), dtype=torch.long)
-        found[f"{t}.order"] = torch.tensor(table.numbering.order(), dtype=torch.long)
+        found[f"{t}.keys"] = torch.tensor(table.numbering.keys_by_row(), dtype=torch.long)
+        found[f"{t}.order"] = torch.tensor(table.numbering.rows_by_last_use(), dtype=torch.long)
         found |= {f"{t}.{name}": getattr(table, name) for name in ("known_since", "trained", "version", "published")}
     found |= {f"published.buffer.{name}": b for name, b in learner.publication.statistics.items()}
     for peer, held in learner.held.items():

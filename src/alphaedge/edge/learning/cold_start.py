@@ -1,11 +1,11 @@
-"""Cold start: rows of ids that are new here and known to peers.
+"""Cold start: the rows of new ids start from what peers know about them.
 
-An id that somebody asks a prediction for, and that has no row yet, is asked for at the neighbours; what they have of it
-becomes its row here, before the first outcome comes. What peers sent is no part of the journal, so each adoption is
-written down, with the moment in the learner's life at which it happened: whoever replays the journal adopts it again
-at that moment.
+When a prediction names an id without a row, the edge asks its neighbours for theirs and adopts the weighted mean,
+before the first label arrives. What peers send is not in the journal, so each adoption is logged with the moment at
+which it happened; a replay of the journal adopts the same rows at the same moment.
 """
 
+import math
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alphaedge.edge.learning.exchange import PulledModel
+from alphaedge.edge.learning.publication import PulledModel
 
-MOST: Final = 1000  # ids of a table that are asked for at once
-REMEMBERED: Final = 100_000  # ids that were asked for and are not asked for again soon
-AGAIN: Final = 60.0  # seconds
+MAX_IDS: Final = 1000  # of one table, asked for at once
+MAX_REMEMBERED: Final = 100_000  # ids that are not asked for again soon
+RETRY_SECONDS: Final = 60.0
 
 
 class Adopted(NamedTuple):
@@ -31,8 +31,8 @@ class Adopted(NamedTuple):
     rows: Tensor
 
 
-def blend(weights: Mapping[str, float], pulls: Mapping[str, PulledModel]) -> list[Adopted]:
-    """For each id that somebody knows the mean of what peers have, by their weights."""
+def weighted_rows(weights: Mapping[str, float], pulls: Mapping[str, PulledModel]) -> list[Adopted]:
+    """For each id that a peer knows, the mean of the peers' rows by their weights."""
     found = []
     for t in range(len(next(iter(pulls.values())).keys) if pulls else 0):
         every = torch.from_numpy(np.unique(torch.cat([pull.keys[t] for pull in pulls.values()]).numpy()))
@@ -53,28 +53,29 @@ def blend(weights: Mapping[str, float], pulls: Mapping[str, PulledModel]) -> lis
 
 @final
 class NewIds:
-    """Which ids to ask peers for: new ones, each once in a while, so that nobody can make an edge ask without end."""
+    """Chooses the new ids to ask peers for, each at most once a minute: callers can't make an edge ask forever."""
 
     def __init__(self) -> None:
         self._asked: OrderedDict[tuple[int, int], float] = OrderedDict()
 
     def pick(self, unknown: Sequence[Iterable[int]], now: float) -> list[Tensor]:
-        """Of the keys without a row, by table, those to ask for now."""
+        """Choose among the keys without a row, per table."""
         found = []
         for t, keys in enumerate(unknown):
-            picked = [k for k in dict.fromkeys(keys) if now - self._asked.get((t, k), -AGAIN) >= AGAIN][:MOST]
+            due = [k for k in dict.fromkeys(keys) if now >= self._asked.get((t, k), -math.inf) + RETRY_SECONDS]
+            picked = due[:MAX_IDS]
             for key in picked:
                 self._asked[t, key] = now
                 self._asked.move_to_end((t, key))
             found.append(torch.tensor(picked, dtype=torch.long))
-        while len(self._asked) > REMEMBERED:
+        while len(self._asked) > MAX_REMEMBERED:
             self._asked.popitem(last=False)
         return found
 
 
 @final
 class AdoptionLog:
-    """Adoptions since the last checkpoint, on disk before they count. schema: of the model that they are for."""
+    """Adoptions since the last checkpoint, on disk before they take effect. schema: of the model they belong to."""
 
     def __init__(self, path: Path, schema: str) -> None:
         self._schema = schema
@@ -82,21 +83,22 @@ class AdoptionLog:
         self._db.execute("pragma journal_mode = wal")
         self._db.execute("pragma synchronous = full")
         self._db.execute(
-            "create table if not exists adopted (schema text, aggregations integer, lesson integer, place integer,"
+            "create table if not exists adopted (schema text, aggregations integer, feedback integer, place integer,"
             " keys blob, rows blob) strict"
         )
 
-    def note(self, moment: tuple[int, int], adopted: Adopted) -> None:
-        """Write an adoption down. moment: aggregations so far, and the last lesson learned."""
+    def append(self, moment: tuple[int, int], adopted: Adopted) -> None:
+        """Log an adoption. moment: aggregations so far, and the number of the last feedback learned."""
         blobs = [x.numpy().tobytes() for x in (adopted.keys, adopted.rows)]
         self._db.execute(
             "insert into adopted values (?, ?, ?, ?, ?, ?)", (self._schema, *moment, adopted.table, *blobs)
         )
 
     def at(self, moment: tuple[int, int]) -> list[Adopted]:
-        """What was adopted at a moment, in order."""
+        """The adoptions of a moment, in order."""
         text = (
-            "select place, keys, rows from adopted where schema = ? and aggregations = ? and lesson = ? order by rowid"
+            "select place, keys, rows from adopted "
+            "where schema = ? and aggregations = ? and feedback = ? order by rowid"
         )
         found = []
         for place, keys, rows in self._db.execute(text, (self._schema, *moment)):
@@ -106,5 +108,5 @@ class AdoptionLog:
         return found
 
     def forget(self, aggregations: int) -> None:
-        """Drop what a checkpoint after so many aggregations holds."""
+        """Drop what a checkpoint after so many aggregations contains."""
         self._db.execute("delete from adopted where schema = ? and aggregations < ?", (self._schema, aggregations))

@@ -7,19 +7,20 @@ from alphaedge.edge.store.parameters import ParameterWriter
 
 
 def hand_over(learner: Learner, writer: ParameterWriter) -> int:
-    """Make the learner's state the one that predictions are made from; the version's number."""
+    """Make the learner's parameters the ones that the server predicts from; the number of their version."""
     home = learner.method.home
     dense = {"share": home.share(learner.lead) if home is not None else torch.ones(1, dtype=learner.model.dtype)}
     tables, changed = {}, {}
-    news = [table.news() for table in learner.tables]
+    changes = [table.take_changes() for table in learner.tables]
     for who, state in learner.states.items():
         dense[f"{who}.dense"] = state.dense[0]
         dense |= {f"{who}.buffer.{name}": buffer[0] for name, buffer in state.buffers.items()}
-        for t, (moved, _) in enumerate(news):
+        for t, (moved, _) in enumerate(changes):
             tables[f"{who}.{t}"], changed[f"{who}.{t}"] = state.tables[t].value[0, :-1], moved
-    fresh = [(t, a.key, a.row) for t, (_, admitted) in enumerate(news) for a in admitted]
+    fresh = [(t, a.key, a.row) for t, (_, admitted) in enumerate(changes) for a in admitted]
 
-    def every_pair() -> list[tuple[int, int, int]]:
-        return [(t, key, row) for t, x in enumerate(learner.tables) for row, key in enumerate(x.numbering.by_row())]
+    def all_entries() -> list[tuple[int, int, int]]:
+        keys = [table.numbering.keys_by_row() for table in learner.tables]
+        return [(t, key, row) for t, some in enumerate(keys) for row, key in enumerate(some)]
 
-    return writer.write(dense, tables, changed, fresh, every_pair)
+    return writer.write(dense, tables, changed, fresh, all_entries)

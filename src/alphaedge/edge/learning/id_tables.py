@@ -1,4 +1,4 @@
-"""One id table of a live edge: rows that come into being as ids appear, and what has been published of them."""
+"""One id table of a live edge: rows are allocated as ids appear, and some of them are published."""
 
 from collections.abc import Sequence
 from typing import final
@@ -8,17 +8,18 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from alphaedge.core.state import TableState
-from alphaedge.edge.inputs.lookup import NOBODY, find_rows, starting
-from alphaedge.edge.inputs.numbering import Admission, Numbering, grown
+from alphaedge.edge.inputs.lookup import NO_KEY, find_rows, initial_rows
+from alphaedge.edge.inputs.numbering import Admission, Numbering, rows_to_allocate
 
 
 @final
 class IdRows:
     """The rows of one table, in this edge's numbering.
 
-    ``copies`` are the fleets' storages of it (the mixed model's and, if there is one, the twin's); all grow alike. Per
-    row: ``known_since`` which aggregation, ``trained`` since the last publication, ``version`` the publication in
-    which it last changed (0: never trained), and ``published`` as others may fetch it.
+    copies: the table in the mixed model and, if there is one, in the home model; all grow alike. Per row:
+    ``known_since`` is the aggregation at which its id appeared, ``trained`` whether it was trained since the last
+    publication, ``version`` the publication in which it last changed (0: never trained), ``published`` its published
+    values.
     """
 
     def __init__(self, start: Tensor, copies: Sequence[TableState], capacity: int) -> None:
@@ -28,15 +29,15 @@ class IdRows:
         self.trained = torch.empty(0, dtype=torch.bool)
         self.version = torch.empty(0, dtype=torch.long)
         self.published = start.new_empty(0, start.shape[1])
-        self.moved: list[Tensor] = []  # rows that changed since somebody last looked
-        self.fresh: list[Admission] = []  # and keys that got rows
+        self.moved: list[Tensor] = []  # rows that changed since take_changes()
+        self.fresh: list[Admission] = []  # keys that got rows since then
         for copy in self._copies:
             for name in ("value", "m", "v"):
                 setattr(copy, name, start.new_zeros(1, 1, start.shape[1]))  # the scratch row
 
     @property
     def size(self) -> int:
-        """Rows that there is room for now."""
+        """Allocated rows."""
         return len(self.version)
 
     def rows(self, keys: Tensor) -> Tensor:
@@ -44,14 +45,14 @@ class IdRows:
         return find_rows(keys, self.numbering.find)
 
     def admit(self, keys: Tensor, aggregation: int) -> tuple[Tensor, list[Admission]]:
-        """The rows of the keys that a batch names, scratch for ``NOBODY``; new keys get theirs."""
-        wanted = [k for k in keys.flatten().tolist() if k != NOBODY]
+        """The rows of a batch's keys, scratch for ``NO_KEY``; new keys get rows."""
+        wanted = [k for k in keys.flatten().tolist() if k != NO_KEY]
         admitted = self.numbering.use(wanted)
         if len(self.numbering) > self.size:
-            self._grow(grown(len(self.numbering), self.numbering.capacity))
+            self._grow(rows_to_allocate(len(self.numbering), self.numbering.capacity))
         if admitted:
             fresh = torch.tensor([a.row for a in admitted])
-            start = starting(self.start, torch.tensor([a.key for a in admitted]))
+            start = initial_rows(self.start, torch.tensor([a.key for a in admitted]))
             for copy in self._copies:
                 copy.value[0, fresh], copy.m[0, fresh], copy.v[0, fresh] = start, 0.0, 0.0
             self.known_since[fresh], self.trained[fresh] = aggregation, False
@@ -62,32 +63,32 @@ class IdRows:
         return torch.where(rows < 0, self.size, rows), admitted
 
     def adopt(self, keys: Tensor, values: Tensor) -> None:
-        """Let rows that have just been admitted start from other values; the model that never mixes has its own."""
+        """Start rows that were just admitted from other values, in the mixed model only."""
         rows = self.rows(keys)
         self._copies[0].value[0, rows] = values.to(self._copies[0].value.dtype)
-        self.touched(rows)
+        self.mark_changed(rows)
 
-    def learned(self, rows: Tensor) -> None:
-        """Note that these rows (scratch among them) were trained."""
+    def mark_trained(self, rows: Tensor) -> None:
+        """Mark rows as trained; the scratch row may be among them."""
         self.trained[rows[rows < self.size]] = True
-        self.touched(rows)
+        self.mark_changed(rows)
 
-    def touched(self, rows: Tensor) -> None:
-        """Note that these rows (scratch among them) changed in one of the copies."""
+    def mark_changed(self, rows: Tensor) -> None:
+        """Mark rows as changed in one of the copies; the scratch row may be among them."""
         self.moved.append(rows[rows < self.size])
 
-    def mixed(self) -> None:
-        """Note that any row may have changed."""
+    def mark_all_changed(self) -> None:
+        """Mark every row as changed."""
         self.moved = [torch.arange(self.size)]
 
-    def news(self) -> tuple[Tensor, list[Admission]]:
-        """Rows that changed, and keys that got rows, since this was last asked."""
+    def take_changes(self) -> tuple[Tensor, list[Admission]]:
+        """Rows that changed and keys that got rows since the last call."""
         moved = torch.cat(self.moved) if self.moved else torch.empty(0, dtype=torch.long)
         fresh, self.moved, self.fresh = self.fresh, [], []
         return moved, fresh
 
     def publish(self, number: int) -> None:
-        """Publish the rows that were trained since last time."""
+        """Publish the rows that were trained since the last publication."""
         value = self._copies[0].value[0, :-1]
         self.published[self.trained], self.version[self.trained] = value[self.trained], number
         self.trained[:] = False

@@ -25,8 +25,9 @@ from alphaedge.core.online import Online, learn, predict
 from alphaedge.core.round import Round, join, mix, select
 from alphaedge.core.state import ModelState
 from alphaedge.edge.inputs.lookup import Inputs, RowLookup, compact_keys
-from alphaedge.edge.learning.exchange import HeldModel, Publication, PulledModel, PullRequest
+from alphaedge.edge.learning.held_model import HeldModel
 from alphaedge.edge.learning.id_tables import IdRows
+from alphaedge.edge.learning.publication import Publication, PulledModel, PullRequest
 from alphaedge.errors import InvalidValue
 
 
@@ -122,7 +123,7 @@ class Learner:
         if self.home is not None and self.method.home is not None:
             alone, _ = learn(self.home, batch, self.gradients, self.online)
             for table, rows in zip(self.tables, batch.rows, strict=True):
-                table.touched(rows[0])
+                table.mark_changed(rows[0])
             losses = (loss(outputs[0], batch.labels[0]).unsqueeze(0) for outputs in (mixed, alone))
             self.lead = self.method.home.update(self.lead, *losses)
         if waits:
@@ -194,7 +195,7 @@ class Learner:
         )
         self.mixed.write_models(only, models)
         for table in self.tables:
-            table.mixed()
+            table.mark_all_changed()
         if not self.method.train_on_aggregation:
             self.waiting = []
         return {self.name: own_share, **dict(zip(peers, shares, strict=True))}
@@ -239,7 +240,7 @@ class Learner:
         outputs, _ = learn(self.mixed, batch, self.gradients, self.online)
         self.records += batch.labels.shape[1]
         for table, rows in zip(self.tables, batch.rows, strict=True):
-            table.learned(rows[0])
+            table.mark_trained(rows[0])
         return outputs
 
     def _batch(self, examples: Examples) -> Batch:

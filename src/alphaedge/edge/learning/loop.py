@@ -1,8 +1,7 @@
-"""The learning process: reads the journal, learns batch by batch, hands parameters over, writes checkpoints.
+"""The learner's loop: read the journal, learn batch by batch, write checkpoints, hand parameters over.
 
-It runs beside the server and gives way to it: lowest priority, one thread. Nothing that happens here can fail a
-prediction; if this process dies, the server goes on with the parameters that it has, and this one starts again from its
-last checkpoint and the journal.
+Nothing that happens here can fail a prediction. If the learner dies, the server goes on with the parameters it has, and
+a new learner starts from the last checkpoint and the journal.
 """
 
 import math
@@ -19,30 +18,38 @@ from alphaedge.core.gradients import Gradients, OneAtATime
 from alphaedge.core.model import Model
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.inputs.features import Features
-from alphaedge.edge.inputs.lookup import NOBODY, named
+from alphaedge.edge.inputs.lookup import NO_KEY, compact_keys
 from alphaedge.edge.learning.checkpoints import Checkpoints
-from alphaedge.edge.learning.cold_start import AdoptionLog, NewIds, blend
-from alphaedge.edge.learning.exchange import HeldModel, PulledModel
+from alphaedge.edge.learning.cold_start import AdoptionLog, NewIds, weighted_rows
 from alphaedge.edge.learning.handover import hand_over
+from alphaedge.edge.learning.held_model import HeldModel
 from alphaedge.edge.learning.learner import Examples, Learner
+from alphaedge.edge.learning.publication import PulledModel
 from alphaedge.edge.log import info, warn
-from alphaedge.edge.model import schema, seeded
+from alphaedge.edge.model import initial_model, model_schema
 from alphaedge.edge.store.journal import Journal
 from alphaedge.edge.store.learned_mark import LearnedMark, write_learned_mark
 from alphaedge.edge.store.parameters import ParameterWriter
-from alphaedge.edge.store.status import LearnerStatus, PeerStatus, read, read_serving, vitals, write
+from alphaedge.edge.store.status import (
+    LearnerStatus,
+    PeerStatus,
+    make_vitals,
+    read_learner_status,
+    read_server_status,
+    write_status,
+)
 from alphaedge.metrics import SCORES
 from alphaedge.monitoring.vitals import EdgeView, Vitals, with_absent
 
-NAP: Final = 0.02  # seconds between two looks at the journal, when there is nothing to learn
-LOOKED_AT: Final = 2000  # predictions at once, in search of new ids
-REPORT_EVERY: Final = 1.0  # seconds between two statuses
-RECENT: Final = 20  # batches whose scores are the recent ones
+POLL_INTERVAL_SECONDS: Final = 0.02  # of the journal, while there is nothing to learn
+MAX_PREDICTIONS: Final = 2000  # read at once, in search of new ids
+STATUS_INTERVAL_SECONDS: Final = 1.0
+RECENT_BATCHES: Final = 20  # whose scores make the recent score
 
 
 @final
 class LearningLoop:
-    """One edge's learning, from its journal to its parameters."""
+    """One edge's learning, from its journal to its parameters. folder: of its configuration."""
 
     def __init__(
         self,
@@ -51,7 +58,7 @@ class LearningLoop:
         gradients: Callable[[Model], Gradients] = OneAtATime,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        data, model = folder / config.data, seeded(config)
+        data, model = folder / config.data, initial_model(config)
         sizes = {f.name: f.size for f in config.model.fields}
         capacities = [sum(sizes[model.fields[f]] for f in table.fields) for table in model.tables]
         self.config, self.size = config, config.model.batch_size
@@ -63,45 +70,45 @@ class LearningLoop:
             seed=config.seed,
             capacities=capacities,
         )
-        self._features = Features(config.model.fields, b"")  # in the journal ids are keys already
+        self._features = Features(config.model.fields, b"")  # the journal holds keys, not ids
         self._journal = Journal(data / "journal.db", layout=self._features.layout, readonly=True)
         self._checkpoints = Checkpoints(data / "checkpoints")
         self._status_file = data / "status.json"
         self._clock = clock
         self._score = SCORES["AUC" if config.model.task == "classify" else "1-SMAPE"]
-        self.schema = schema(config, model)
+        self.schema = model_schema(config, model)
         self._writer = ParameterWriter(data / "parameters", self.schema)
         self.progress, wrong = self._checkpoints.restore(self.learner, self.schema)
-        self._saved = self.progress.lesson
+        self._saved = self.progress.feedback
         for reason in wrong:
-            warn("a checkpoint is refused", reason=reason)
-        before = read(self._status_file)
+            warn("checkpoint_refused", reason=reason)
+        before = read_learner_status(self._status_file)
         self.status = LearnerStatus(edge=config.edge, region=config.region, schema=self.schema, started=clock())
-        self.status.version = before.version if before else 0
-        self._recent: deque[float] = deque(maxlen=RECENT)
+        self.status.announcement_version = before.announcement_version if before else 0
+        self._recent: deque[float] = deque(maxlen=RECENT_BATCHES)
         self._adoptions = AdoptionLog(data / "adopted.db", self.schema)
-        self._looked = self._journal.last_prediction()
+        self._last_seen = self._journal.last_prediction()
         self._new_ids = NewIds()
-        self._adopt_again()
-        while self._step():  # what the journal has since the checkpoint, before anybody predicts from it
+        self._replay_adoptions()
+        while self._step():  # catch up with the journal before the server predicts from this state
             pass
         self.report({}, clock())
         self._hand_over()
         others = sorted(self._checkpoints.others(self.schema))
-        info("learning", schema=self.schema, lesson=self.progress.lesson, other_schemas=others)
+        info("learner_started", schema=self.schema, feedback=self.progress.feedback, other_schemas=others)
 
     @property
     def due(self) -> bool:
-        """Whether an aggregation is next; until it is done nothing more is learned."""
+        """Whether a round is due; nothing more is learned until it is finished."""
         return self.learner.due
 
     @property
     def behind(self) -> bool:
-        """Whether there are about as many outcomes as make a batch that nothing was learned from yet."""
-        return self._journal.newest() - self.progress.lesson >= self.size
+        """Whether there is about a batch of feedback that nothing was learned from yet."""
+        return self._journal.last_feedback() - self.progress.feedback >= self.size
 
     def step(self) -> bool:
-        """Learn the next batch, if all of its outcomes are there, and hand the parameters over."""
+        """Learn the next batch and hand the parameters over; False if its feedback is not complete yet."""
         if not self._step():
             return False
         self._hand_over()
@@ -110,28 +117,28 @@ class LearningLoop:
     def _hand_over(self) -> None:
         began = self._clock()
         hand_over(self.learner, self._writer)
-        self.status.handed_over += 1
+        self.status.hand_overs += 1
         self.status.hand_over_seconds += self._clock() - began
 
     def _step(self) -> bool:
         if self.due:
             return False
-        lessons = self._journal.lessons(self.progress.lesson, self.size)
-        if len(lessons) < self.size:
+        labelled = self._journal.labelled(self.progress.feedback, self.size)
+        if len(labelled) < self.size:
             return False
-        inputs = self._features.tensors(
-            self._features.unpack([lesson.features for lesson in lessons]), self.learner.model.fields
+        inputs = self._features.to_tensors(
+            self._features.from_bytes([one.features for one in labelled]), self.learner.model.fields
         )
-        labels = torch.tensor([lesson.label for lesson in lessons], dtype=self.learner.model.dtype)
-        self._learn(Examples(inputs, labels), lessons[0].number)
-        outputs = torch.tensor([[lesson.output for lesson in lessons]], dtype=torch.float64)
+        labels = torch.tensor([one.label for one in labelled], dtype=self.learner.model.dtype)
+        self._learn(Examples(inputs, labels), labelled[0].number)
+        outputs = torch.tensor([[one.output for one in labelled]], dtype=torch.float64)
         score = float(self._score(outputs, labels.double().unsqueeze(0)))
-        if not math.isnan(score):  # a batch with one class has none
+        if not math.isnan(score):  # a batch with a single class has no score
             self.progress.scores += 1
             self.progress.total += score
             self._recent.append(score)
-        self.progress.lesson = lessons[-1].number
-        self._adopt_again()
+        self.progress.feedback = labelled[-1].number
+        self._replay_adoptions()
         return True
 
     def _learn(self, examples: Examples, number: int) -> None:
@@ -139,7 +146,7 @@ class LearningLoop:
         learner = self.learner
         states = list(learner.states.values())
         before = [
-            (x.dense.clone(), x.dense_m.clone(), x.dense_v.clone(), x.steps.clone(), _cloned(x.buffers)) for x in states
+            (x.dense.clone(), x.dense_m.clone(), x.dense_v.clone(), x.steps.clone(), _clone(x.buffers)) for x in states
         ]
         learner.learn(examples)
         if all(bool(torch.isfinite(t).all()) for x in states for t in (x.dense, *x.buffers.values())):
@@ -159,7 +166,7 @@ class LearningLoop:
 
     @property
     def untaught(self) -> bool:
-        """Whether nothing was learned yet, not even from a peer."""
+        """Whether the edge has learned nothing yet, not even from a peer."""
         return not self.learner.revealed and not self._checkpoints.any(self.schema)
 
     def bootstrap(self, pull: PulledModel) -> None:
@@ -169,36 +176,36 @@ class LearningLoop:
         self._hand_over()
 
     def new_ids(self, now: float) -> list[Tensor]:
-        """Keys to ask peers for: of ids that predictions were asked for lately, and that have no row here."""
-        asked = self._journal.asked(self._looked, LOOKED_AT)
+        """Keys per id table to ask peers for: of recent predictions, and without a row."""
+        asked = self._journal.predictions(self._last_seen, MAX_PREDICTIONS)
         if not asked:
             return []
-        self._looked = asked[-1][0]
+        self._last_seen = asked[-1][0]
         model = self.learner.model
-        inputs = self._features.tensors(self._features.unpack([features for _, features in asked]), model.fields)
-        _, keys = named(model, inputs)
+        inputs = self._features.to_tensors(self._features.from_bytes([features for _, features in asked]), model.fields)
+        _, keys = compact_keys(model, inputs)
         unknown = [
-            [k for k in wanted.flatten().tolist() if k != NOBODY and k not in table.numbering]
+            [k for k in wanted.flatten().tolist() if k != NO_KEY and k not in table.numbering]
             for table, wanted in zip(self.learner.tables, keys, strict=True)
         ]
         picked = self._new_ids.pick(unknown, now)
         return picked if any(map(len, picked)) else []
 
     def adopt(self, pulls: Mapping[str, PulledModel]) -> None:
-        """Give new ids rows from what peers have of them."""
+        """Start the rows of new ids from what peers know about them."""
         known = self.learner.links.known
         weights = {peer: known[peer].weight if peer in known else 1.0 for peer in pulls}
-        adopted = blend(weights, pulls)
+        adopted = weighted_rows(weights, pulls)
         for one in adopted:
-            self._adoptions.note((self.learner.aggregations, self.progress.lesson), one)
-            self.status.adopted += self.learner.adopt(*one)
+            self._adoptions.append((self.learner.aggregations, self.progress.feedback), one)
+            self.status.adopted_rows += self.learner.adopt(*one)
         if adopted:
             self._hand_over()
 
-    def _adopt_again(self) -> None:
-        """What was adopted at this moment of an earlier life."""
-        for one in self._adoptions.at((self.learner.aggregations, self.progress.lesson)):
-            self.status.adopted += self.learner.adopt(*one)
+    def _replay_adoptions(self) -> None:
+        """Adopt again what was adopted at this moment before a restart."""
+        for one in self._adoptions.at((self.learner.aggregations, self.progress.feedback)):
+            self.status.adopted_rows += self.learner.adopt(*one)
 
     def drop(self, peers: Sequence[str]) -> None:
         """Drop neighbours that the policy forbids."""
@@ -218,13 +225,13 @@ class LearningLoop:
         self._checkpoints.save(learner, self.schema, self.progress)
         self.status.own_share = shares.get(self.config.edge, 1.0)
         self._hand_over()
-        write_learned_mark(self._status_file.parent, LearnedMark(self.progress.lesson, self._saved))
-        self._saved = self.progress.lesson
+        write_learned_mark(self._status_file.parent, LearnedMark(self.progress.feedback, self._saved))
+        self._saved = self.progress.feedback
         self._adoptions.forget(learner.aggregations)
         return shares
 
-    def alone(self) -> bool:
-        """The next thing to do for an edge without peers; False if there is nothing."""
+    def step_alone(self) -> bool:
+        """Do the next thing of an edge without peers; False if there is nothing to do."""
         if not self.due:
             return self.step()
         self.start_round()
@@ -232,14 +239,14 @@ class LearningLoop:
         return True
 
     def status_is_old(self, now: float) -> bool:
-        """Whether it is time to write the status anew."""
-        return not 0 <= now - self.status.written < REPORT_EVERY
+        """Whether it is time to write the status again."""
+        return not 0 <= now - self.status.written < STATUS_INTERVAL_SECONDS
 
     def report(self, peers: dict[str, PeerStatus], now: float, others: Mapping[str, EdgeView] = {}) -> None:
-        """Write the status; others: the rest of the fleet, as this edge sees it."""
+        """Write the status. others: the rest of the fleet, as this edge sees it."""
         status, learner, progress = self.status, self.learner, self.progress
         status.batches, status.records, status.aggregations = learner.revealed, learner.records, learner.aggregations
-        status.lesson, status.scores = progress.lesson, progress.scores
+        status.feedback, status.scores = progress.feedback, progress.scores
         status.score = progress.total / progress.scores if progress.scores else 0.0
         status.recent = sum(self._recent) / len(self._recent) if self._recent else None
         home = learner.method.home
@@ -247,13 +254,13 @@ class LearningLoop:
         status.peers, status.written = peers, now
         me = EdgeView(region=self.config.region, alive=True, vitals=self.vitals())
         status.fleet = with_absent(status.fleet, {**others, self.config.edge: me})
-        write(status, self._status_file)
+        write_status(status, self._status_file)
 
     def vitals(self) -> Vitals:
-        """How this edge is doing, for the fleet."""
-        serving = read_serving(self._status_file.with_name("serving.json"))
-        return vitals(self.status, self.learner.links.neighbours, serving)
+        """The report about this edge that the fleet gets."""
+        serving = read_server_status(self._status_file.with_name("serving.json"))
+        return make_vitals(self.status, self.learner.links.neighbours, serving)
 
 
-def _cloned(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _clone(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in tensors.items()}

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, final
 
 from torch import Tensor
 
-from alphaedge.edge.learning.exchange import PulledModel
+from alphaedge.edge.learning.publication import PulledModel
 from alphaedge.edge.trust.announcements import Announcement
 from alphaedge.edge.trust.policy import Member, Policy
 
@@ -276,11 +276,14 @@ class PeerDecisions:
             commands += self._announce(now)
         if self.phase == "starting":
             commands += self._find_start(now)
-        if self._cold_start and not self._looking_for_ids and now - self._looked_for_ids >= COLD_START_EVERY_SECONDS:
-            if self._teachers():
-                self._looked_for_ids, self._looking_for_ids = now, True
-                commands.append(FindNewIds())
-        return commands
+        return [*commands, *self._find_new_ids(now)]
+
+    def _find_new_ids(self, now: float) -> list[Command]:
+        waits = self._looking_for_ids or now - self._looked_for_ids < COLD_START_EVERY_SECONDS
+        if waits or not self._cold_start or not self._teachers():
+            return []
+        self._looked_for_ids, self._looking_for_ids = now, True
+        return [FindNewIds()]
 
     def _note_schemas(self) -> list[Command]:
         """Say when an edge can't be mixed with, and when it can again."""

@@ -14,8 +14,8 @@ from typing import Final, TypeVar, final
 
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.directory.protocol import Directory
-from alphaedge.edge.learning.exchange import PulledModel
-from alphaedge.edge.learning.loop import NAP, LearningLoop
+from alphaedge.edge.learning.loop import POLL_INTERVAL_SECONDS, LearningLoop
+from alphaedge.edge.learning.publication import PulledModel
 from alphaedge.edge.log import info, warn
 from alphaedge.edge.peers import decisions
 from alphaedge.edge.peers.decisions import PeerDecisions
@@ -106,7 +106,7 @@ class PeerDriver:
         """Wait a little for an event, and handle it."""
         event: decisions.Event | None = None
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(NAP):
+            async with asyncio.timeout(POLL_INTERVAL_SECONDS):
                 event = await self._events.get()
         if event is not None:
             await self._handle(event)
@@ -190,7 +190,7 @@ class PeerDriver:
         shares = await self._in_learner(
             lambda: self.learning.finish_round(command.models, command.candidates, command.topology)
         )
-        status.aggregations_timed += 1
+        status.timed_aggregations += 1
         status.aggregation_seconds += time.monotonic() - self._round_began
         for name, peer in self.peers.items():
             peer.share = shares.get(name, 0.0)
@@ -209,13 +209,14 @@ class PeerDriver:
 
     def _announcement(self) -> Announcement:
         learner, status = self.learning.learner, self.learning.status
-        status.version = max(status.version + 1, time.time_ns() // 1_000_000)  # grows even if the clock is set back
+        # It grows even if the clock is set back.
+        status.announcement_version = max(status.announcement_version + 1, time.time_ns() // 1_000_000)
         return Announcement(
             edge=self.config.edge,
             region=self.config.region,
             address=self._address,
             schema=self.learning.schema,
-            version=status.version,
+            version=status.announcement_version,
             publication=learner.publication.number,
             shares=learner.topology,
             vitals=self.learning.vitals(),
@@ -300,7 +301,7 @@ class PeerDriver:
             count = self._pulls.bytes.get(edge)
             if count is not None:
                 peer.request_bytes, peer.dense_bytes, peer.row_bytes = count.request, count.dense, count.rows
-        self.learning.status.records_refused = sum(self.directory.refusals().values())
+        self.learning.status.announcements_refused = sum(self.directory.refusals().values())
         others = {
             edge: EdgeView(region=a.region, alive=True, mixes=a.schema == self.learning.schema, vitals=a.vitals)
             for edge, a in alive.items()

@@ -8,8 +8,8 @@ from typing import Final, final
 import torch
 from torch import Tensor
 
-from alphaedge.edge.learning.exchange import PulledModel, PullRequest
 from alphaedge.edge.learning.learner import Learner
+from alphaedge.edge.learning.publication import PulledModel, PullRequest
 from alphaedge.edge.peers.key_lists import KeyList
 from alphaedge.edge.peers.wire import ExpectedAnswer, pack_pull, pack_request, unpack_request
 from alphaedge.errors import ModelRefused

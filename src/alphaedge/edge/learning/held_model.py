@@ -1,0 +1,45 @@
+"""What an edge keeps of a neighbour's last publication, in its own numbering of id rows."""
+
+from collections.abc import Sequence
+from typing import final
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from alphaedge.edge.learning.id_tables import IdRows
+from alphaedge.edge.learning.publication import PulledModel
+
+
+@final
+class HeldModel:
+    """A neighbour's model: its dense part, and its rows in the own numbering."""
+
+    def __init__(self, dense: Tensor, tables: Sequence[IdRows]) -> None:
+        self.number, self.records = -1, 0
+        self.dense = torch.zeros_like(dense)
+        self.statistics: dict[str, Tensor] = {}
+        self.rows = [table.published.new_zeros(1, table.published.shape[1]) for table in tables]
+        self.has = [torch.zeros(1, dtype=torch.bool) for _ in tables]
+
+    def take(self, pull: PulledModel, tables: Sequence[IdRows]) -> None:
+        """Update it with what was pulled."""
+        self.number, self.records, self.dense = pull.number, pull.records, pull.dense
+        self.statistics = dict(pull.statistics)
+        self.fit(tables)
+        for t, table in enumerate(tables):
+            row = table.rows(pull.keys[t])
+            mine = row >= 0
+            self.rows[t][row[mine]], self.has[t][row[mine]] = pull.rows[t][mine], True
+
+    def drop(self, table: int, rows: Tensor) -> None:
+        """Clear rows that now belong to other ids."""
+        rows = rows[rows < len(self.has[table])]
+        self.rows[table][rows], self.has[table][rows] = 0.0, False
+
+    def fit(self, tables: Sequence[IdRows]) -> None:
+        """Grow to the size of the own tables; the last row is the scratch row."""
+        for t, table in enumerate(tables):
+            more = table.size + 1 - len(self.has[t])
+            if more > 0:
+                self.rows[t], self.has[t] = F.pad(self.rows[t], (0, 0, 0, more)), F.pad(self.has[t], (0, more))

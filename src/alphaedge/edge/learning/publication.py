@@ -1,0 +1,68 @@
+"""Publications of a live edge: what a peer asks for in a pull, and what it gets (``core.exchange``).
+
+The answer has the whole dense part, and of each id table the rows of ids that both know and that changed since the
+publication that the peer holds, or that the peer did not know then.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+import torch
+from torch import Tensor
+
+from alphaedge.edge.learning.id_tables import IdRows
+
+
+@final
+@dataclass(frozen=True)
+class PullRequest:
+    """What an edge asks a peer for: what is newer than publication ``holds``, of the ids with these keys.
+
+    ``keys[t]`` are all keys that it knows of table t. ``fresh[t]`` are those that it has known only since its last
+    pull: it wants their rows whatever their age.
+    """
+
+    holds: int
+    keys: tuple[Tensor, ...]
+    fresh: tuple[Tensor, ...]
+
+
+@final
+@dataclass(frozen=True)
+class PulledModel:
+    """The part of a publication that was asked for: ``rows[t]`` [C, width] belong to ``keys[t]`` [C].
+
+    row_bytes: size of the rows on the wire.
+    """
+
+    number: int
+    records: int
+    dense: Tensor
+    statistics: Mapping[str, Tensor]
+    keys: tuple[Tensor, ...]
+    rows: tuple[Tensor, ...]
+    row_bytes: int = 0
+
+
+@final
+@dataclass
+class Publication:
+    """The last publication of an edge; number 0 means that there is none yet."""
+
+    number: int = 0
+    records: int = 0
+    dense: Tensor = field(default_factory=lambda: torch.empty(0))
+    statistics: dict[str, Tensor] = field(default_factory=dict)
+
+    def answer(self, request: PullRequest, tables: Sequence[IdRows]) -> PulledModel:
+        """Answer a peer's request."""
+        keys, rows = [], []
+        for table, wanted, fresh in zip(tables, request.keys, request.fresh, strict=True):
+            row = table.rows(wanted)
+            there = (row >= 0) & (table.version[row.clamp(min=0)] > 0) if table.size else row >= 0
+            wanted, row = wanted[there], row[there]
+            new = (table.version[row] > request.holds) | torch.isin(wanted, fresh)
+            keys.append(wanted[new])
+            rows.append(table.published[row[new]])
+        return PulledModel(self.number, self.records, self.dense, self.statistics, tuple(keys), tuple(rows))

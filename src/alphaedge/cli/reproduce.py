@@ -42,7 +42,7 @@ def reproduce(
     ] = None,
     rows: Annotated[
         str | None,
-        option("Rows per data set at most, or all. Default: the limits that the page states.", metavar="N|all"),
+        option("Rows per data set at most, or all. Default: the limits that the page states.", metavar="ROWS"),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help=f"Use {QUICK_ROWS:,} rows per data set: a preview, not a result.")

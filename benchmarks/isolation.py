@@ -3,8 +3,8 @@
 One edge of a fleet of three gets a fixed open-loop load: predictions, and the outcome of every one of them. It
 aggregates with what it fetches from the other two, which have news each time. The named figures are of edges as they
 are unless told otherwise. Others are of edges that learn and aggregate so often that the learner has no rest, with all
-cores shared as by default and with ``serve.cores = "separate"``. Phases with and without learning take turns, in the order
-on-off, off-on, so that neither a busy machine nor a growing journal favours one.
+cores shared as by default and with ``serve.cores = "separate"``. Phases with and without learning take turns, in the
+order on-off, off-on, so that neither a busy machine nor a growing journal favours one.
 
 Without learning means: the learning process is stopped (SIGSTOP), and everything else is as it was, the outcomes that
 are told and written included. An edge that nobody tells outcomes would have less to write, and its latency would be
@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from alphaedge.edge.config import load
-from alphaedge.edge.model import schema, seeded
+from alphaedge.edge.model import initial_model, model_schema
 from alphaedge.edge.store.parameters import ParameterReader, ParameterVersion
 from benchmarks.common import arguments, report
 from benchmarks.live import FEEDBACK, INFER, Edge, bodies, cpu_seconds, fleet, stolen_seconds
@@ -100,7 +100,7 @@ def swaps(edge: Edge, periods: int) -> tuple[float, int]:
     of this thread on a core, less that of the reading which counted. So what else the machine does is not in it.
     """
     config = load(edge.folder / "edge.toml")
-    reader = ParameterReader(edge.folder / "data" / "parameters", schema(config, seeded(config)))
+    reader = ParameterReader(edge.folder / "data" / "parameters", model_schema(config, initial_model(config)))
     used = 0.0
 
     def use(version: ParameterVersion, _: object) -> int:

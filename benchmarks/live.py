@@ -16,7 +16,7 @@ from typing import Any, Self, final
 import tomli_w
 
 from alphaedge.edge.config import load
-from alphaedge.edge.model import schema, seeded
+from alphaedge.edge.model import initial_model, model_schema
 from alphaedge.edge.store.learned_mark import read_learned_mark
 from alphaedge.edge.store.parameters import ParameterReader
 from alphaedge.edge.trust.authority import CertificateFolder
@@ -108,7 +108,7 @@ class Edge:
     def version(self) -> int:
         """The parameters that predictions are made from."""
         config = load(self.folder / "edge.toml")
-        parameters = ParameterReader(self.folder / "data" / "parameters", schema(config, seeded(config)))
+        parameters = ParameterReader(self.folder / "data" / "parameters", model_schema(config, initial_model(config)))
         return parameters.read(lambda version, _: version.number)
 
     @property

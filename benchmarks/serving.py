@@ -24,7 +24,7 @@ import torch
 
 from alphaedge.edge.config import load as load_config
 from alphaedge.edge.inputs.numbering import key_of
-from alphaedge.edge.model import schema, seeded
+from alphaedge.edge.model import initial_model, model_schema
 from alphaedge.edge.store.parameters import ParameterReader
 from benchmarks.common import arguments, median_ratio, report
 from benchmarks.live import INFER, MODEL, NAME, SECRET, Edge, bodies, post, ready, wait_for
@@ -68,7 +68,7 @@ def export(edge: Edge, folder: Path) -> None:
     After whole periods of learning alone, an edge's mixed model and its twin are the same, so either will do.
     """
     config = load_config(edge.folder / "edge.toml")
-    model = seeded(config)
+    model = initial_model(config)
     ids = [config.model.fields[layout.fields[0]].size for layout in model.tables]
     keys = [[key_of(i, SECRET.encode()) for i in range(size)] for size in ids]
     state = dict(model.module.state_dict())
@@ -84,7 +84,7 @@ def export(edge: Edge, folder: Path) -> None:
             for c in layout.columns:
                 state[c.name] = torch.stack(rows)[:, c.start : c.stop].reshape(c.shape).clone()
 
-    ParameterReader(edge.folder / "data" / "parameters", schema(config, model)).read(take)
+    ParameterReader(edge.folder / "data" / "parameters", model_schema(config, model)).read(take)
     torch.save(state, folder / "model.pt")
     (folder / "model.json").write_text(json.dumps({"fields": MODEL["fields"], "hidden": MODEL["hidden"]}))
 

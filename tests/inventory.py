@@ -12,7 +12,7 @@ import typer
 from alphaedge.cli import app
 from alphaedge.edge.config import EdgeConfig, load
 from alphaedge.edge.serving.metrics import Metrics
-from alphaedge.edge.store.status import LearnerStatus, PeerStatus, write
+from alphaedge.edge.store.status import LearnerStatus, PeerStatus, write_status
 
 ROOT = Path(__file__).parent.parent
 COMMON_OPTIONS = {"--help", "--install-completion", "--show-completion"}  # of every command, and of all typer programs
@@ -54,11 +54,11 @@ def default_of(*words: str, name: str) -> Any:
 
 def metrics(folder: Path) -> dict[str, tuple[str, str]]:
     """Metrics by their Prometheus names, each with type and help, from the page of an edge that has a peer."""
-    write(
+    write_status(
         LearnerStatus(edge="a", region="DE", schema="0", started=0.0, peers={"b": PeerStatus(region="US")}),
         folder / "status.json",
     )
-    page = Metrics(folder / "status.json", lambda: 0, time.time).page().decode()
+    page = Metrics(folder / "status.json", lambda: 0, time.time).render().decode()
     types = dict(re.findall(r"(?m)^# TYPE (\w+) (\w+)$", page))
     helps = dict(re.findall(r"(?m)^# HELP (\w+) (.+)$", page))
     return {name: (kind, helps[name]) for name, kind in types.items() if not name.endswith("_created")}

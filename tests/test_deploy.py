@@ -22,8 +22,9 @@ from typer.testing import CliRunner
 
 from alphaedge.cli import app
 from alphaedge.edge.config import PeersConfig, ServeConfig, load
-from alphaedge.edge.serving.metrics import ENDPOINTS, OUTCOMES, Metrics
-from alphaedge.edge.store.status import LearnerStatus, PeerStatus, write
+from alphaedge.edge.serving.metrics import ENDPOINTS, Metrics
+from alphaedge.edge.store.status import LearnerStatus, PeerStatus, write_status
+from alphaedge.inference.feedback import FeedbackCounts
 
 from .edge import processes
 from .edge.nats_server import free_port
@@ -110,8 +111,10 @@ def exported(running: Edge, tmp_path_factory: pytest.TempPathFactory) -> Labels:
     tell(running, send(running, events(20)))
     found = [(name, dict(labels)) for name, labels in metrics(running)]
     file = tmp_path_factory.mktemp("status") / "status.json"
-    write(LearnerStatus(edge="berlin", region="DE", schema="s", started=0.0, peers={"boston": PeerStatus()}), file)
-    page = Metrics(file, lambda: 0, lambda: 0.0).page().decode()
+    write_status(
+        LearnerStatus(edge="berlin", region="DE", schema="s", started=0.0, peers={"boston": PeerStatus()}), file
+    )
+    page = Metrics(file, lambda: 0, lambda: 0.0).render().decode()
     samples = [s for family in text_string_to_metric_families(page) for s in family.samples]
     found += [(s.name, s.labels) for s in samples]
     labels: Labels = {}
@@ -150,10 +153,10 @@ def test_every_metric_that_is_exported_is_in_a_panel_or_an_alert(exported: Label
 
 
 def test_every_label_that_is_asked_for_is_there(exported: Labels) -> None:
-    known = exported | BESIDES | {"alphaedge_edge": exported["alphaedge_edge"] | {"exported_edge"}}
+    known = exported | BESIDES | {"alphaedge_edge_info": exported["alphaedge_edge_info"] | {"exported_edge"}}
     values = {
         "endpoint": {*ENDPOINTS, "other"},
-        "result": set(OUTCOMES),
+        "result": set(FeedbackCounts.__struct_fields__),
         "job": {SCRAPES["scrape_configs"][0]["job_name"]},
     }
     for where, asked, text in expressions():

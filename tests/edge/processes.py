@@ -38,7 +38,7 @@ CONFIG: dict[str, Any] = {
             {"name": "x", "kind": "number", "size": 2},
         ],
     },
-    "method": {"aggregate_every": EVERY, "gather": 2},
+    "method": {"aggregate_every": EVERY, "weight_batches": 2},
     "serve": {"port": 0},
 }
 

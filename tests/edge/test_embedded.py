@@ -10,6 +10,7 @@ import torch
 
 import alphaedge
 from alphaedge.errors import ParametersError
+from alphaedge.inference.feedback import FeedbackCounts
 
 from .processes import BATCH, EVERY, Edge, events
 
@@ -41,7 +42,7 @@ def test_it_predicts_learns_and_leaves_nothing_behind(tmp_path: Path) -> None:
             given = {"user": [e[0] for e in some], "item": np.array([e[1] for e in some])}
             told, _ = await edge.predict({**given, "x": torch.tensor([e[2] for e in some])})
             found = await edge.feedback(told, [e[3] for e in some])
-            assert found == {"accepted": len(some), "known": 0, "expired": 0, "unknown": 0}
+            assert found == FeedbackCounts(len(some), 0, 0, 0)
             await until(lambda: (status := edge.status()) and status.batches >= 30 // EVERY * EVERY)
             _, (even, odd) = await edge.predict(USERS)
             assert even > odd
@@ -49,10 +50,10 @@ def test_it_predicts_learns_and_leaves_nothing_behind(tmp_path: Path) -> None:
             assert status is not None
             assert status.scores > 0
         assert children() == before
-        with pytest.raises(alphaedge.AlphaEdgeError, match="does not run"):
+        with pytest.raises(alphaedge.AlphaEdgeError, match="not running"):
             await edge.predict(USERS)
         async with alphaedge.Edge(str(path)) as again:  # another time, the same edge
-            assert (await again.feedback(ids, [1, 0]))["accepted"] == 2
+            assert (await again.feedback(ids, [1, 0])).accepted == 2
 
     run(test())
 
@@ -82,7 +83,7 @@ def test_a_learner_that_does_not_begin_is_an_error_and_nothing_is_left(tmp_path:
     async def test() -> None:
         before = children()
         with pytest.raises(ParametersError, match="has not written any parameters"):
-            async with alphaedge.Edge(path, patience=0.0):
+            async with alphaedge.Edge(path, start_timeout=0.0):
                 pass
         assert children() == before
 

@@ -9,9 +9,9 @@ import torch
 
 from alphaedge import MethodSettings
 from alphaedge.edge.config import load
-from alphaedge.edge.model import schema, seeded
+from alphaedge.edge.model import initial_model, model_schema
 from alphaedge.edge.store.parameters import ParameterReader
-from alphaedge.edge.store.status import read
+from alphaedge.edge.store.status import read_learner_status
 from alphaedge.metrics import auc
 
 from ..simulation.fleets import predictions, seen
@@ -49,7 +49,7 @@ class Watch:
 
     def __init__(self, edge: Edge) -> None:
         config = load(edge.path)
-        self._reader = ParameterReader(edge.folder / "data" / "parameters", schema(config, seeded(config)))
+        self._reader = ParameterReader(edge.folder / "data" / "parameters", model_schema(config, initial_model(config)))
 
     def version(self) -> int:
         return self._reader.read(lambda version, _: version.number)
@@ -58,7 +58,7 @@ class Watch:
 def views_agree(edges: list[Edge], publications: list[int]) -> bool:
     """Whether everybody has heard of everybody's latest publication."""
     for me, edge in enumerate(edges):
-        status = read(edge.folder / "data" / "status.json")
+        status = read_learner_status(edge.folder / "data" / "status.json")
         heard = {name: peer.publication for name, peer in status.peers.items()} if status else {}
         if heard != {str(j): p for j, p in enumerate(publications) if j != me}:
             return False
@@ -92,7 +92,7 @@ def test_four_real_edges_score_as_the_simulator_says(tmp_path: Path, monkeypatch
             if aggregates:
                 publications[number] += 1
                 wait_for(lambda: views_agree(edges, publications), "the news to have spread")
-        mixed = [read(edge.folder / "data" / "status.json") for edge in edges]
+        mixed = [read_learner_status(edge.folder / "data" / "status.json") for edge in edges]
     assert all(status and sum(p.pulls for p in status.peers.values()) > 0 for status in mixed), "they have mixed"
     for edge, outputs_ in enumerate(found):
         expected, got = predictions(simulated, edge), torch.tensor(outputs_)

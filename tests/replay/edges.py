@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from alphaedge import Dataset, Store, synthetic
 from alphaedge.cli import app
-from alphaedge.edge.store.status import read
+from alphaedge.edge.store.status import read_learner_status
 from alphaedge.inference.client import EdgeClient
 from tests.edge.processes import Edge
 
@@ -54,5 +54,5 @@ def client_of(edge: Edge) -> EdgeClient:
 
 def learned(edge: Edge) -> int:
     """How many batches an edge has learned."""
-    status = read(edge.folder / "data" / "status.json")
+    status = read_learner_status(edge.folder / "data" / "status.json")
     return 0 if status is None else status.batches

@@ -7,7 +7,7 @@ import torch
 
 from alphaedge import Dataset, Field, InvalidValue, Store, Stream, synthetic
 from alphaedge.edge.config import EdgeConfig, ModelConfig
-from alphaedge.edge.serving.openapi import metadata
+from alphaedge.edge.serving.openapi import model_metadata
 from alphaedge.errors import ModelMismatch
 from alphaedge.inference.client import ModelInfo, TensorInfo
 from alphaedge.replay.assignment import assign
@@ -30,7 +30,7 @@ def data(task: str = "classify", fields: tuple[Field, ...] = FIELDS) -> Dataset:
 
 def described(model: ModelConfig, task: str | None) -> ModelInfo:
     """The model as an edge tells of it."""
-    told = metadata(EdgeConfig(edge="berlin", region="DE", model=model))
+    told = model_metadata(EdgeConfig(edge="berlin", region="DE", model=model))
     inputs = [TensorInfo(i.name, i.datatype, i.shape) for i in told.inputs]
     return ModelInfo(told.name, inputs, task)  # type: ignore[arg-type]
 

@@ -10,7 +10,8 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from alphaedge import Dataset
-from alphaedge.inference.client import EdgeClient, FeedbackCounts, Predictions
+from alphaedge.inference.client import EdgeClient, Predictions
+from alphaedge.inference.feedback import FeedbackCounts
 from alphaedge.replay.pace import Delay, Options
 from alphaedge.replay.plan import speed_for
 from alphaedge.replay.result import ReplayResult

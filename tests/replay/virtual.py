@@ -11,7 +11,8 @@ import torch
 
 from alphaedge import Stream
 from alphaedge.errors import EdgeError
-from alphaedge.inference.client import FeedbackCounts, Predictions
+from alphaedge.inference.client import Predictions
+from alphaedge.inference.feedback import FeedbackCounts
 
 T = TypeVar("T")
 URL = "http://edge"

@@ -16,7 +16,7 @@ def section() -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "status.json"
         metrics = Metrics(path, lambda: 0, lambda: 0.0)
-        metrics.answered("infer", 200, 0.001)
+        metrics.count_request("infer", 200, 0.001)
         served = {family.name for family in metrics.registry.collect()}
         peers = {"boston": PeerStatus(region="US")}
         write_status(LearnerStatus(edge="berlin", region="DE", schema="0", started=0.0, peers=peers), path)

@@ -64,10 +64,10 @@ def init(
 def check(config: ConfigFile, insecure: Insecure = False) -> None:
     """Check whether an edge can start: its configuration, model, secret, policy and certificates."""
     with exit_on_error():
-        from alphaedge.edge.check import checked
+        from alphaedge.edge.check import check_edge
         from alphaedge.edge.config import load
 
-        for line in checked(load(config), config.parent, dt.datetime.now(dt.UTC), insecure=insecure):
+        for line in check_edge(load(config), config.parent, dt.datetime.now(dt.UTC), insecure=insecure):
             typer.echo(line)
     typer.echo("ready to start")
 
@@ -83,10 +83,10 @@ def serve(
 ) -> None:
     """Run the edge: answer predictions, take feedback and learn from it. Stop with Ctrl-C or SIGTERM."""
     with exit_on_error():
-        from alphaedge.edge.check import checked
+        from alphaedge.edge.check import check_edge
         from alphaedge.edge.config import load
         from alphaedge.edge.server_process import run
 
-        checked(load(config), config.parent, dt.datetime.now(dt.UTC), insecure=insecure)
+        check_edge(load(config), config.parent, dt.datetime.now(dt.UTC), insecure=insecure)
         text = log is LogStyle.text if log is not None else sys.stderr.isatty()
         run(config, style="text" if text else "json", insecure=insecure)

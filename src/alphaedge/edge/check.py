@@ -1,4 +1,4 @@
-"""Is this edge ready to start? Everything that can be told without starting it."""
+"""Checks that an edge is ready to start, without starting it."""
 
 import datetime as dt
 from pathlib import Path
@@ -14,61 +14,63 @@ from alphaedge.edge.trust.credentials import check_loopback
 from alphaedge.edge.trust.policy import Policy
 from alphaedge.errors import InvalidValue
 
-SMALLEST_SECRET = 16  # bytes
+MIN_SECRET_BYTES, MAX_SECRET_BYTES = 16, 64
 
 
-def checked(config: EdgeConfig, folder: Path, now: dt.datetime, *, insecure: bool = False) -> list[str]:
-    """What was found good, line by line; raises at the first thing that is not.
+def check_edge(config: EdgeConfig, folder: Path, now: dt.datetime, *, insecure: bool = False) -> list[str]:
+    """Check a configuration and the files that it names; return a report, line by line.
 
-    insecure: whether peers may do without certificates, which they may on one machine alone.
+    Raises an error for the first thing that is wrong. insecure: whether peers need no certificates, which is allowed on
+    one machine only.
     """
     model = config.model.make()
     _check_model(config, model)
-    said = [f"model {config.model.name}: {model.dense_size:,} parameters and {len(model.tables)} id tables"]
-    said.append(f"method {config.method.name}: aggregates every {config.method.make().aggregate_every} batches")
+    report = [f"model {config.model.name}: {model.dense_size:,} parameters and {len(model.tables)} id tables"]
+    report.append(f"method {config.method.name}: aggregates every {config.method.make().aggregate_every} batches")
     if config.secret is None:
-        said.append("no secret: everybody can tell ids from their keys; for trying out alone")
+        report.append("no secret: keys reveal their ids; use this for trials only")
     else:
         try:
             secret = (folder / config.secret).read_bytes().strip()
-        except OSError as error:  # somebody may have written the secret itself there: it must not be seen in a log
+        except OSError as error:  # the key may hold the secret itself by mistake: do not show it
             found = f"{len(config.secret)} characters"
             raise InvalidValue("secret", found, f"the name of a readable file ({error.strerror})") from error
-        if not SMALLEST_SECRET <= len(secret) <= 64:
-            raise InvalidValue("secret", f"{len(secret)} bytes", f"a file of {SMALLEST_SECRET} to 64 bytes")
-        said.append("secret: good")
+        if not MIN_SECRET_BYTES <= len(secret) <= MAX_SECRET_BYTES:
+            allowed = f"a file of {MIN_SECRET_BYTES} to {MAX_SECRET_BYTES} bytes"
+            raise InvalidValue("secret", f"{len(secret)} bytes", allowed)
+        report.append("secret: ok")
     if config.policy is not None:
         rules = Policy.parse(_read(folder, "policy", config.policy).decode())
-        said.append(f"policy: {len(rules.rules)} rules")
+        report.append(f"policy: {len(rules.rules)} rules")
     if config.serve.token is not None:
         if not _read(folder, "serve.token", config.serve.token).strip():
             raise InvalidValue("serve.token", config.serve.token, "a file with a token in it")
-        said.append("token: callers must show it")
+        report.append("token: callers must send it")
     for field, name in (("serve.certificate", config.serve.certificate), ("serve.key", config.serve.key)):
         if name is not None:
             _read(folder, field, name)
     cores = assign_cores(config.serve.cores)
     if cores is not None:
-        said.append(f"cores: {cores}")
-    said.append(_certificates(config, folder, now, insecure=insecure))
-    return said
+        report.append(f"cores: {cores}")
+    report.append(_check_certificates(config, folder, now, insecure=insecure))
+    return report
 
 
 def _check_model(config: EdgeConfig, model: Model) -> None:
-    """One batch through the model: its fields fit it, and its id tables have the rows that the fields speak of."""
-    sizes = {f.name: f for f in config.model.fields}
+    """Check that the model has the fields that it takes and enough rows for its ids, and run one batch through it."""
+    fields = {f.name: f for f in config.model.fields}
     for name in model.fields:
-        if name not in sizes:
-            raise InvalidValue("model.fields", list(sizes), f"among them {name}, which the model takes")
+        if name not in fields:
+            raise InvalidValue("model.fields", list(fields), f"also {name}, which the model takes")
     for table in model.tables:
         for position in table.fields:
-            field = sizes[model.fields[position]]
+            field = fields[model.fields[position]]
             if field.kind != "id" or field.size > table.rows:
                 allowed = f"an id with at most the {table.rows} rows of its table"
                 raise InvalidValue(f"model.fields.{field.name}", f"{field.kind} of {field.size}", allowed)
     inputs = []
     for name in model.fields:
-        field = sizes[name]
+        field = fields[name]
         whole = field.kind in ("id", "category")
         inputs.append(torch.zeros(2, dtype=torch.long) if whole else torch.zeros(2, field.size, dtype=model.dtype))
     model.module.eval()
@@ -78,7 +80,7 @@ def _check_model(config: EdgeConfig, model: Model) -> None:
         raise InvalidValue("model", f"outputs of shape {tuple(outputs.shape)}", "one number for each example")
 
 
-def _certificates(config: EdgeConfig, folder: Path, now: dt.datetime, *, insecure: bool) -> str:
+def _check_certificates(config: EdgeConfig, folder: Path, now: dt.datetime, *, insecure: bool) -> str:
     peers = config.peers
     if insecure:
         if peers.certificate is not None:
@@ -90,20 +92,23 @@ def _certificates(config: EdgeConfig, folder: Path, now: dt.datetime, *, insecur
             *(("peers.nats.servers", urlsplit(url).netloc) for url in (peers.nats.servers if peers.nats else ())),
         ):
             check_loopback(field, address)
-        return "insecure: peers on this machine are believed whatever they say"
+        return "insecure: peers on this machine are trusted without certificates"
     if peers.certificate is None or peers.key is None or peers.authority is None:
         return "no certificate: this edge learns alone"
     pair = KeyPair.load(_read(folder, "peers.certificate", peers.certificate), _read(folder, "peers.key", peers.key))
-    known = check_certificate(
+    identity = check_certificate(
         pair.certificate, load_certificate(_read(folder, "peers.authority", peers.authority)), now
     )
-    for field, found, said in (("edge", known.edge, config.edge), ("region", known.region, config.region)):
-        if found != said:
-            raise InvalidValue(field, said, f"{found}, as the certificate says")
+    for field, certified, configured in (
+        ("edge", identity.edge, config.edge),
+        ("region", identity.region, config.region),
+    ):
+        if certified != configured:
+            raise InvalidValue(field, configured, f"{certified}, as the certificate says")
     host = (peers.address or f"{peers.host}:{peers.port}").rpartition(":")[0]
-    if host not in known.hosts:
-        raise InvalidValue("peers.address", host, "one of the certificate's hosts: " + ", ".join(known.hosts))
-    return f"certificate: {known.edge} in {known.region}, until {known.not_after:%Y-%m-%d}"
+    if host not in identity.hosts:
+        raise InvalidValue("peers.address", host, "one of the certificate's hosts: " + ", ".join(identity.hosts))
+    return f"certificate: {identity.edge} in {identity.region}, until {identity.not_after:%Y-%m-%d}"
 
 
 def _read(folder: Path, field: str, name: str) -> bytes:

@@ -14,10 +14,10 @@ from alphaedge.core.model import IdTable, Model
 from alphaedge.core.online import Online
 from alphaedge.edge.cores import CoreSharing
 from alphaedge.errors import InvalidValue, ModelError
+from alphaedge.import_path import make_object
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp
 from alphaedge.names import check_name
-from alphaedge.import_path import make_object
 from alphaedge.settings import MethodSettings, RowOptimizer, check_method, online
 
 Task = Literal["classify", "regress"]

@@ -1,6 +1,6 @@
-"""What an edge says of itself while it runs: one line an event, JSON for machines or text for people.
+"""Structured logs of an edge: one event per line, as JSON for machines or as text for people.
 
-Events have a name and fields. Never among the fields: features, ids, tokens, keys or secrets.
+An event is a short constant with fields. Features, ids, tokens, keys and secrets never appear among the fields.
 """
 
 import json
@@ -14,31 +14,39 @@ LOGGER: Final = logging.getLogger("alphaedge.edge")
 
 
 def info(event: str, **fields: Any) -> None:
-    """Something that was to be expected."""
+    """Log an expected event."""
     LOGGER.info(event, extra={"fields": fields})
 
 
 def warn(event: str, **fields: Any) -> None:
-    """Something that somebody may want to look into."""
+    """Log an event that an operator may want to look into."""
     LOGGER.warning(event, extra={"fields": fields})
 
 
-def setup(edge: str, process: str, style: Style, stream: TextIO | None = None) -> None:
-    """Write events of this process as lines, to standard error unless told otherwise."""
+def exception(event: str, **fields: Any) -> None:
+    """Log an event with the traceback of the exception that is being handled."""
+    LOGGER.exception(event, extra={"fields": fields})
+
+
+def configure(edge: str, process: str, style: Style, stream: TextIO | None = None) -> None:
+    """Write the events of this process, and warnings of libraries, to ``stream``, which is standard error by default.
+
+    edge, process: names that every line carries.
+    """
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_Lines(edge, process, style))
+    handler.setFormatter(_EventFormatter(edge, process, style))
     LOGGER.handlers = [handler]
     LOGGER.setLevel(logging.INFO)
     LOGGER.propagate = False
-    others = logging.getLogger()  # what the libraries have to info, in the same form
-    others.handlers = [handler]
-    others.setLevel(logging.WARNING)
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(logging.WARNING)
 
 
-class _Lines(logging.Formatter):
+class _EventFormatter(logging.Formatter):
     def __init__(self, edge: str, process: str, style: Style) -> None:
         super().__init__()
-        self._who, self._json = {"edge": edge, "process": process}, style == "json"
+        self._source, self._json = {"edge": edge, "process": process}, style == "json"
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, Any] = getattr(record, "fields", {})
@@ -46,8 +54,10 @@ class _Lines(logging.Formatter):
             fields = {**fields, "exception": self.formatException(record.exc_info)}
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z"
         if self._json:
-            head = {"time": moment, "level": record.levelname.lower(), **self._who}
+            head = {"time": moment, "level": record.levelname.lower(), **self._source}
             return json.dumps({**head, "event": record.getMessage(), **fields}, default=str)
         shown = " ".join(f"{name}={value}" for name, value in fields.items())
         level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        return f"{moment} {self._who['edge']}/{self._who['process']} {level}{record.getMessage()} {shown}".rstrip()
+        return (
+            f"{moment} {self._source['edge']}/{self._source['process']} {level}{record.getMessage()} {shown}".rstrip()
+        )

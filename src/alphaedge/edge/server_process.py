@@ -24,22 +24,22 @@ from alphaedge.edge.cores import assign_cores, pin_process
 from alphaedge.edge.serving.http import Server
 from alphaedge.edge.serving.limits import LimitedProtocol
 from alphaedge.edge.serving.service import Service
-from alphaedge.edge.store.clock import steady
+from alphaedge.edge.store.clock import steady_clock
 from alphaedge.edge.store.journal import Journal
 
 FIRST_RESTART_SECONDS, MAX_RESTART_SECONDS = 0.5, 30.0  # waits before a learner that has exited is started again
-GRACE: Final = 20.0  # seconds that a learner has to end by itself
+STOP_TIMEOUT_SECONDS: Final = 20.0  # for the learner to stop by itself
 
 
 def run(path: Path, *, style: log.Style, insecure: bool) -> None:
     """Serve until SIGTERM or SIGINT."""
     torch.set_num_threads(1)
     config = load(path)
-    log.setup(config.edge, "server", style)
+    log.configure(config.edge, "server", style)
     cores = assign_cores(config.serve.cores)
     if cores is not None:
         pin_process(cores.server)
-        log.info("cores", server=sorted(cores.server), learner=sorted(cores.learner))
+        log.info("cores_assigned", server=sorted(cores.server), learner=sorted(cores.learner))
     token = (path.parent / config.serve.token).read_bytes().strip() if config.serve.token else None
     service = Service(config, path.parent, journal_clock)
     server = Server(service, version("alphaedge"), token)
@@ -49,7 +49,7 @@ def run(path: Path, *, style: log.Style, insecure: bool) -> None:
         port=config.serve.port,
         ssl_certfile=path.parent / config.serve.certificate if config.serve.certificate else None,
         ssl_keyfile=path.parent / config.serve.key if config.serve.key else None,
-        log_config=None,  # what it has to info goes where everything goes
+        log_config=None,  # its warnings go to the edge's log
         access_log=False,
         server_header=False,
         http=LimitedProtocol,
@@ -58,33 +58,33 @@ def run(path: Path, *, style: log.Style, insecure: bool) -> None:
     )
     command = LearnerCommand(path, style, insecure, cores.learner if cores is not None else frozenset())
     with asyncio.Runner(loop_factory=settings.get_loop_factory()) as runner:  # uvloop, where there is one
-        runner.run(_serve(_Told(settings, server, config.edge), command))
+        runner.run(_serve(_EdgeServer(settings, server, config.edge), command))
 
 
 @final
 @dataclass(frozen=True)
 class LearnerCommand:
-    """How the learner of an edge is started. cores: those that it stays on; none: any."""
+    """How to start the learner of an edge. cores: those to pin it to; none for any."""
 
     path: Path
     style: log.Style
     insecure: bool
     cores: frozenset[int] = frozenset()
 
-    def words(self) -> list[str]:
+    def argv(self) -> list[str]:
         """The command line."""
-        trust = "insecure" if self.insecure else "secure"
-        words = [str(self.path), self.style, trust, str(os.getpid()), *map(str, sorted(self.cores))]
-        return [sys.executable, "-m", "alphaedge.edge.learner_process", *words]
+        security = "insecure" if self.insecure else "secure"
+        arguments = [str(self.path), self.style, security, str(os.getpid()), *map(str, sorted(self.cores))]
+        return [sys.executable, "-m", "alphaedge.edge.learner_process", *arguments]
 
 
 def journal_clock(journal: Journal) -> Callable[[], float]:
-    """The time, as a journal goes on with it."""
-    return steady(time.time, time.monotonic, journal.latest())
+    """Make the clock of a journal, which goes on from its latest time."""
+    return steady_clock(time.time, time.monotonic, journal.latest_time())
 
 
-class _Told(uvicorn.Server):
-    """A server that says where it listens once it does, and ends with code 0 when it is told to stop."""
+class _EdgeServer(uvicorn.Server):
+    """A server that prints its address when it listens, and exits with code 0 on SIGTERM and SIGINT."""
 
     def __init__(self, settings: uvicorn.Config, app: Server, edge: str) -> None:
         super().__init__(settings)
@@ -92,7 +92,7 @@ class _Told(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take the signals; unlike uvicorn's own, do not raise them again: there is a learner to be stopped first."""
+        """Handle the signals; unlike uvicorn, do not raise them again, because the learner has to be stopped first."""
         before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             yield
@@ -102,7 +102,7 @@ class _Told(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         gc.collect()
-        gc.freeze()  # all modules stay for good: to look through them for garbage takes 90 ms, and all callers wait
+        gc.freeze()  # modules are never garbage, and scanning them would stop all requests for 90 ms
         await super().startup(sockets)
         for server in self.servers:
             for listening in server.sockets:
@@ -112,32 +112,32 @@ class _Told(uvicorn.Server):
         sys.stdout.flush()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        await self._app.end()
+        await self._app.close_streams()
         await super().shutdown(sockets)
 
 
 async def _serve(server: uvicorn.Server, command: LearnerCommand) -> None:
-    learning = asyncio.create_task(supervise_learner(command))
+    supervisor = asyncio.create_task(supervise_learner(command))
     try:
         await server.serve()
     finally:
-        learning.cancel()
+        supervisor.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await learning
+            await supervisor
 
 
 async def supervise_learner(command: LearnerCommand) -> None:
-    """Run the learner, and run it again whenever it dies: its checkpoint and the journal give its state again."""
+    """Run the learner, and start it again whenever it exits: its checkpoint and the journal restore its state."""
     restarts = Backoff(FIRST_RESTART_SECONDS, MAX_RESTART_SECONDS)
     while True:
         began = time.monotonic()
-        process = await asyncio.create_subprocess_exec(*command.words())
+        process = await asyncio.create_subprocess_exec(*command.argv())
         try:
             code = await process.wait()
         except asyncio.CancelledError:
             process.terminate()
             try:
-                async with asyncio.timeout(GRACE):
+                async with asyncio.timeout(STOP_TIMEOUT_SECONDS):
                     await process.wait()
             except TimeoutError:
                 process.kill()
@@ -146,5 +146,5 @@ async def supervise_learner(command: LearnerCommand) -> None:
         if now - began > MAX_RESTART_SECONDS:
             restarts.succeeded()
         wait = restarts.failed(now)
-        log.warn("the learner has ended and will start again", code=code, seconds=wait)
+        log.warn("learner_exited", code=code, restart_seconds=wait)
         await asyncio.sleep(wait)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, final
 
-from alphaedge.inference.client import FeedbackCounts
+from alphaedge.inference.feedback import FeedbackCounts
 from alphaedge.metrics import mean
 from alphaedge.replay.result import EdgeResult, Feedback, Figures, Latency
 from alphaedge.replay.scores import Scores

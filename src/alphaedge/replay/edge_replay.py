@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from alphaedge.data.stream import Stream
 from alphaedge.errors import EdgeError
-from alphaedge.inference.client import FeedbackCounts, Predictions
+from alphaedge.inference.client import Predictions
+from alphaedge.inference.feedback import FeedbackCounts
 from alphaedge.replay.circuit_breaker import CircuitBreaker
 from alphaedge.replay.counts import Counts
 from alphaedge.replay.pace import Options

@@ -46,7 +46,7 @@ class Replayed(RuleBasedStateMachine):
 
     @rule(keys=KEYS)
     def use(self, keys: list[int]) -> None:
-        self.other = Numbering.restore(5, self.other.by_row(), self.other.order())
+        self.other = Numbering.restore(5, self.other.keys_by_row(), self.other.rows_by_last_use())
         assert self.one.use(keys) == self.other.use(keys)
         fresh = list(dict.fromkeys(keys))
         known = [k for k in fresh if k in self.used]
@@ -55,9 +55,9 @@ class Replayed(RuleBasedStateMachine):
 
     @invariant()
     def right_keys_have_rows_of_their_own(self) -> None:
-        assert sorted(self.one.by_row()) == sorted(self.used)
-        assert [self.one.by_row()[row] for row in self.one.order()] == self.used
-        assert [self.one.find(k) for k in self.one.by_row()] == list(range(len(self.one)))
+        assert sorted(self.one.keys_by_row()) == sorted(self.used)
+        assert [self.one.keys_by_row()[row] for row in self.one.rows_by_last_use()] == self.used
+        assert [self.one.find(k) for k in self.one.keys_by_row()] == list(range(len(self.one)))
 
 
 TestReplayed = Replayed.TestCase

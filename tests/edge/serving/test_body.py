@@ -42,10 +42,10 @@ def test_a_compressed_body_is_understood(edge: Edge, coding: str) -> None:
 PACKED = gzip.compress(TOLD)
 WRONG: dict[str, tuple[str, bytes, int, str]] = {
     "not compressed": ("gzip", TOLD, 400, "a body compressed as gzip (Error -3"),
-    "empty": ("gzip", b"", 400, "cut short"),
-    "cut short": ("gzip", PACKED[:-1], 400, "cut short"),
+    "empty": ("gzip", b"", 400, "cut off"),
+    "cut short": ("gzip", PACKED[:-1], 400, "cut off"),
     "altered": ("gzip", PACKED[:-8] + bytes(8), 400, "incorrect data check"),
-    "more behind": ("gzip", PACKED + b"more", 400, "nothing behind the end"),
+    "more behind": ("gzip", PACKED + b"more", 400, "no bytes after the end"),
     "deflate, not gzip": ("gzip", zlib.compress(TOLD), 400, "compressed as gzip"),
     "gzip, not deflate": ("deflate", PACKED, 400, "compressed as deflate"),
     "unknown": ("br", TOLD, 415, "found 'br'; allowed: gzip, deflate"),

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from alphaedge.edge.peers.driver import due
-from alphaedge.edge.store.status import LearnerStatus, PeerStatus, ServerStatus, vitals
+from alphaedge.edge.store.status import LearnerStatus, PeerStatus, ServerStatus, make_vitals
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement, decode_announcement
 from alphaedge.errors import AnnouncementError
 from alphaedge.monitoring.frames import Fleet, latest
@@ -38,11 +38,11 @@ def test_vitals_are_what_learner_and_server_know() -> None:
     status = LearnerStatus(
         edge="a", region="DE", schema="s", started=0.0, scores=2, score=0.7, batches=8, peers={"b": peer}
     )
-    found = vitals(status, ["b", "c"], ServerStatus(requests=5, p50=1.0, p99=2.0, pending=4))
+    found = make_vitals(status, ["b", "c"], ServerStatus(requests=5, p50=1.0, p99=2.0, pending=4))
     assert found.links == {"b": Link(share=0.25, behind=2, bytes=123)}
     assert found.neighbours == ("b", "c")
     assert (found.score, found.batches, found.requests, found.p99, found.pending) == (0.7, 8, 5, 2.0, 4)
-    assert vitals(LearnerStatus(edge="a", region="DE", schema="s", started=0.0), [], None).score is None
+    assert make_vitals(LearnerStatus(edge="a", region="DE", schema="s", started=0.0), [], None).score is None
 
 
 def test_a_large_fleet_is_told_more_seldom() -> None:

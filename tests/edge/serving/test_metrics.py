@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from alphaedge.edge import log
-from alphaedge.edge.store.status import read
+from alphaedge.edge.store.status import read_learner_status
 
 from ..processes import BATCH, EVERY, Edge, events, fleet_of, send, teach, tell, wait_for
 
@@ -32,12 +32,12 @@ def value(found: Samples, name: str, **labels: str) -> float:
 
 
 def heard(edge: Edge, peer: str) -> bool:
-    status = read(edge.folder / "data" / "status.json")
+    status = read_learner_status(edge.folder / "data" / "status.json")
     return status is not None and peer in status.peers and status.peers[peer].publication > 0
 
 
 def pulled(edge: Edge, peer: str) -> bool:
-    status = read(edge.folder / "data" / "status.json")
+    status = read_learner_status(edge.folder / "data" / "status.json")
     return status is not None and peer in status.peers and status.peers[peer].pulls > 0
 
 
@@ -55,7 +55,7 @@ def test_the_numbers_of_a_fleet_are_those_of_what_happened(tmp_path: Path) -> No
         berlin.post("/v2/models/shop/infer", b"nonsense")
 
         def shown() -> bool:
-            status = read(berlin.folder / "data" / "status.json")
+            status = read_learner_status(berlin.folder / "data" / "status.json")
             return status is not None and status.aggregations == rounds and status.batches == rounds * EVERY
 
         wait_for(shown, "the learner to have said what it has done")
@@ -69,12 +69,12 @@ def test_the_numbers_of_a_fleet_are_those_of_what_happened(tmp_path: Path) -> No
         assert value(found, "alphaedge_request_seconds_count", endpoint="infer") == rounds + 2
         assert value(found, "alphaedge_batches_total") == rounds * EVERY
         assert value(found, "alphaedge_aggregations_total") == rounds
-        assert value(found, "alphaedge_swap_seconds_count") >= rounds * EVERY
-        assert value(found, "alphaedge_swap_seconds_sum") > 0
+        assert value(found, "alphaedge_hand_over_seconds_count") >= rounds * EVERY
+        assert value(found, "alphaedge_hand_over_seconds_sum") > 0
         assert 0 < value(found, "alphaedge_score") < 1
         boston_ = {"peer": "boston", "region": "US"}
         assert value(found, "alphaedge_peer_alive", **boston_) == 1
-        share, own = value(found, "alphaedge_peer_weight", **boston_), value(found, "alphaedge_own_share")
+        share, own = value(found, "alphaedge_peer_share", **boston_), value(found, "alphaedge_own_share")
         assert share + own == pytest.approx(1), "they are the two parts of the last mix; a learned weight may be 0"
         assert value(found, "alphaedge_peer_stale_seconds", **boston_) >= 0
         assert value(found, "alphaedge_peer_pulls_total", **boston_) >= 1

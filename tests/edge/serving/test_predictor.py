@@ -15,10 +15,10 @@ from alphaedge.core.fields import Field
 from alphaedge.core.gradients import OneAtATime
 from alphaedge.edge.config import FieldConfig
 from alphaedge.edge.inputs.features import Features
-from alphaedge.edge.inputs.lookup import Wanted
+from alphaedge.edge.inputs.lookup import RowLookup
 from alphaedge.edge.inputs.numbering import key_of
 from alphaedge.edge.learning.handover import hand_over
-from alphaedge.edge.serving.bound import BoundModule, views
+from alphaedge.edge.serving.bound import BoundModule, parameter_views
 from alphaedge.edge.serving.predictor import Predictor
 from alphaedge.edge.serving.traced import TracedPrediction
 from alphaedge.edge.store.parameters import ParameterReader, ParameterWriter
@@ -61,7 +61,7 @@ def test_a_bound_module_gives_what_a_called_one_gives(kind: str) -> None:
     bound = BoundModule(model)
     for edge in (0, 1, 0):
         state = {name: b[edge] for name, b in buffers.items()}
-        given_ = (views(model, dense[edge]), [r[edge] for r in rows], state, [x[edge] for x in inputs])
+        given_ = (parameter_views(model, dense[edge]), [r[edge] for r in rows], state, [x[edge] for x in inputs])
         with torch.no_grad():
             found = bound.outputs(*given_)
         torch.testing.assert_close(found, expected[edge], rtol=1e-10, atol=1e-10)
@@ -85,7 +85,7 @@ def test_a_module_that_keeps_its_parameters_elsewhere_shows_it() -> None:
     model = Model(Keeps(), fields=["x"])
     bound = BoundModule(model)
     with torch.no_grad():
-        assert bound.outputs(views(model, model.initial_dense()), [], {}, [torch.ones(2, 3)]).isnan().all()
+        assert bound.outputs(parameter_views(model, model.initial_dense()), [], {}, [torch.ones(2, 3)]).isnan().all()
 
 
 class Branches(nn.Module):
@@ -100,7 +100,7 @@ class Branches(nn.Module):
 
 
 class Counts(nn.Module):
-    """A module that writes the number of examples down when it is recorded."""
+    """A module that writes the number of examples down when it is traced."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,36 +115,36 @@ def called(model: Model, dense: torch.Tensor, inputs: list[torch.Tensor]) -> tor
     return model.loss.link(OneAtATime(model).outputs(dense[None], [], {}, [x[None] for x in inputs])[0])
 
 
-@pytest.mark.parametrize(("kind", "way"), [(Branches, "bound"), (Counts, "bound"), (Keeps, "plain")])
-def test_a_module_that_cannot_be_recorded_is_called(kind: type[nn.Module], way: str) -> None:
+@pytest.mark.parametrize(("kind", "path"), [(Branches, "bound"), (Counts, "bound"), (Keeps, "plain")])
+def test_a_module_that_cannot_be_traced_is_called(kind: type[nn.Module], path: str) -> None:
     model = Model(kind(), fields=["x"])
-    recorded = TracedPrediction(model, ["mixed"], lacking=False, example=[torch.ones(3, 3)])
-    assert recorded.way == way
+    traced = TracedPrediction(model, ["mixed"], new_ids=False, sample=[torch.ones(3, 3)])
+    assert traced.path == path
     dense = torch.randn(model.dense_size)
-    state = recorded.state({"share": torch.ones(1), "mixed.dense": dense})
+    state = traced.state({"share": torch.ones(1), "mixed.dense": dense})
     for size, sign in ((4, 1.0), (1, -1.0), (6, 1.0), (5, -1.0)):
         inputs = [sign * torch.rand(size, 3)]
-        torch.testing.assert_close(recorded(state, [], inputs), called(model, dense, inputs))
+        torch.testing.assert_close(traced(state, [], inputs), called(model, dense, inputs))
 
 
-@pytest.mark.parametrize("lacking", [False, True])
-def test_a_pair_of_deepfms_is_recorded_and_gives_what_the_modules_give(lacking: bool) -> None:
+@pytest.mark.parametrize("new_ids", [False, True])
+def test_a_pair_of_deepfms_is_traced_and_gives_what_the_modules_give(new_ids: bool) -> None:
     """With two models, unknown ids or none, any number of examples, and parameters that change from call to call."""
     fields = [Field("user", "id", 20), Field("colour", "category", 3), Field("price", "number", 2)]
     model = deepfm(fields, normalise=True)
-    example = [torch.tensor([1, 2, 3]), torch.tensor([0, 1, 2]), torch.randn(3, 2)]
-    recorded = TracedPrediction(model, ["mixed", "home"], lacking=lacking, example=example)
-    assert recorded.way == "recorded"
+    sample = [torch.tensor([1, 2, 3]), torch.tensor([0, 1, 2]), torch.randn(3, 2)]
+    traced = TracedPrediction(model, ["mixed", "home"], new_ids=new_ids, sample=sample)
+    assert traced.path == "traced"
     for size in (1, 2, 31, 5):
         tensors = {"share": torch.tensor([0.25])}
         for who in ("mixed", "home"):
             tensors |= {f"{who}.dense": torch.randn(model.dense_size), f"{who}.0": torch.randn(12, 9)}
             tensors |= {f"{who}.buffer.{n}": torch.rand_like(b) + 0.5 for n, b in model.initial_buffers().items()}
         rows, start = torch.randint(12, (size,)), torch.randn(size, 9)
-        known = torch.rand(size) < 0.5 if lacking else torch.ones(size, dtype=torch.bool)
-        wanted = Wanted(rows, known, start) if lacking else Wanted(rows, None, None)
+        known = torch.rand(size) < 0.5 if new_ids else torch.ones(size, dtype=torch.bool)
+        lookup = RowLookup(rows, known, start) if new_ids else RowLookup(rows, None, None)
         inputs = [torch.arange(size), torch.randint(3, (size,)), torch.randn(size, 2)]
-        found = recorded(recorded.state(tensors), [wanted], inputs)
+        found = traced(traced.state(tensors), [lookup], inputs)
         outputs = []
         for who in ("mixed", "home"):
             values = torch.where(known[:, None], tensors[f"{who}.0"][rows], start)
@@ -161,7 +161,7 @@ def test_recurrent_modules_can_be_bound(kind: Callable[..., nn.Module]) -> None:
     dense, rows, buffers, inputs = run_of(case, model, edges=1).without_labels()
     bound = BoundModule(model)
     with torch.no_grad():
-        found = bound.outputs(views(model, dense[0]), [], {}, [x[0] for x in inputs])
+        found = bound.outputs(parameter_views(model, dense[0]), [], {}, [x[0] for x in inputs])
     torch.testing.assert_close(found, OneAtATime(model).outputs(dense, rows, buffers, inputs)[0])
 
 
@@ -181,10 +181,10 @@ GOOD = {
 
 def test_examples_come_back_from_the_journal_as_they_went_in() -> None:
     features = Features(FIELDS, b"secret")
-    packed = features.take(GOOD)
-    again = features.unpack(features.pack(packed))
+    packed = features.encode(GOOD)
+    again = features.from_bytes(features.to_bytes(packed))
     assert (again == packed).all()
-    user, price, kinds, colour = features.tensors(again, ["user", "price", "kinds", "colour"])
+    user, price, kinds, colour = features.to_tensors(again, ["user", "price", "kinds", "colour"])
     assert user.tolist() == [key_of("ann", b"secret"), key_of("bob", b"secret")]
     assert price.tolist() == [[1.5], [2.0]]
     assert kinds.tolist() == [[0.0, 1.0], [1.0, 1.0]]
@@ -212,15 +212,15 @@ def test_examples_come_back_from_the_journal_as_they_went_in() -> None:
 def test_inputs_that_are_not_as_declared_are_named(changes: dict[str, np.ndarray | None], words: list[str]) -> None:
     given_ = {name: array for name, array in (GOOD | changes).items() if array is not None}
     with pytest.raises(InvalidValue) as caught:
-        Features(FIELDS, b"").take(given_)
+        Features(FIELDS, b"").encode(given_)
     for word in words:
         assert word in str(caught.value)
 
 
 def test_features_of_another_schema_are_refused() -> None:
-    packed = Features(FIELDS, b"").pack(Features(FIELDS, b"").take(GOOD))
+    packed = Features(FIELDS, b"").to_bytes(Features(FIELDS, b"").encode(GOOD))
     with pytest.raises(InvalidValue, match="fields have changed"):
-        Features(FIELDS[:2], b"").unpack(packed)
+        Features(FIELDS[:2], b"").from_bytes(packed)
 
 
 @given(st.lists(st.integers(-(2**63), 2**64 - 1), min_size=1))
@@ -229,5 +229,5 @@ def test_any_whole_number_is_an_id(ids: list[int]) -> None:
     if given_.dtype == object:
         return
     field = (FieldConfig(name="user", kind="id", size=10),)
-    packed = Features(field, b"s").take({"user": given_})
+    packed = Features(field, b"s").encode({"user": given_})
     assert packed["user"].tolist() == [key_of(i, b"s") for i in ids]

@@ -20,7 +20,7 @@ import pytest
 from alphaedge.edge.config import load
 from alphaedge.edge.learning.loop import LearningLoop
 from alphaedge.edge.serving.service import Service
-from alphaedge.edge.store.clock import steady
+from alphaedge.edge.store.clock import steady_clock
 from alphaedge.edge.store.learned_mark import read_learned_mark
 from alphaedge.edge.store.lock import Lock
 
@@ -109,7 +109,7 @@ def test_damaged_checkpoints_are_said_and_the_journal_makes_up_for_them(
     half_written.write_bytes(checkpoints[0].read_bytes()[:1000])  # and it was killed while it wrote another
     start_again(edge, edge_log, 3)
     assert outputs(edge) == before
-    reasons = edge_log.reasons(event="a checkpoint is refused")
+    reasons = edge_log.reasons(event="checkpoint_refused")
     assert [str(p) in reason for p, reason in zip(reversed(checkpoints), reasons, strict=False)] == [True] * damaged
     teach(edge, 1, seed=9)
     assert edge.stop() == 0
@@ -176,7 +176,9 @@ def test_a_clock_that_jumps_ends_nobodys_wait(tmp_path: Path) -> None:
     inputs = {"user": np.array([1]), "item": np.array([1]), "x": np.zeros((1, 2), np.float32)}
 
     async def run(jump: float) -> None:
-        service = Service(config, edge.folder, lambda j: steady(lambda: wall[0], lambda: ticks[0], j.latest()))
+        service = Service(
+            config, edge.folder, lambda j: steady_clock(lambda: wall[0], lambda: ticks[0], j.latest_time())
+        )
         LearningLoop(config, edge.folder)  # hands parameters over
         await service.predict(inputs)
         ticks[0] += 1.0  # longer than anybody waits

@@ -24,93 +24,93 @@ def journal(tmp_path: Path) -> Journal:
 
 
 def labels(journal: Journal, after: int = 0) -> list[tuple[bytes, float]]:
-    return [(lesson.features, lesson.label) for lesson in journal.lessons(after, 1000)]
+    return [(one.features, one.label) for one in journal.labelled(after, 1000)]
 
 
 def test_feedback_finds_its_features_in_the_order_of_arrival(journal: Journal) -> None:
-    one, two, three = journal.predict([b"a", b"b", b"c"], [0.5] * 3, now=1.0)
-    journal.tell([(three, 1.0)], now=2.0)
-    journal.tell([(one, 0.0), (two, 0.5)], now=3.0)
+    one, two, three = journal.record_predictions([b"a", b"b", b"c"], [0.5] * 3, now=1.0)
+    journal.record_feedback([(three, 1.0)], now=2.0)
+    journal.record_feedback([(one, 0.0), (two, 0.5)], now=3.0)
     assert labels(journal) == [(b"c", 1.0), (b"a", 0.0), (b"b", 0.5)]
-    first = journal.lessons(0, 1)[0]
-    assert (first.predicted, first.told) == (1.0, 2.0)
+    first = journal.labelled(0, 1)[0]
+    assert (first.predicted_at, first.labelled_at) == (1.0, 2.0)
     assert labels(journal, after=first.number) == [(b"a", 0.0), (b"b", 0.5)]
 
 
 def test_sending_feedback_again_changes_nothing(journal: Journal) -> None:
-    (one,) = journal.predict([b"a"], [0.5], now=1.0)
-    assert journal.tell([(one, 1.0), (one, 0.0)], now=2.0)[1] == FeedbackResult(one, False, "known")
-    assert journal.tell([(one, 0.0)], now=3.0) == [FeedbackResult(one, False, "known")]
+    (one,) = journal.record_predictions([b"a"], [0.5], now=1.0)
+    assert journal.record_feedback([(one, 1.0), (one, 0.0)], now=2.0)[1] == FeedbackResult(one, False, "known")
+    assert journal.record_feedback([(one, 0.0)], now=3.0) == [FeedbackResult(one, False, "known")]
     assert labels(journal) == [(b"a", 1.0)]
 
 
 def test_ids_that_were_never_given_are_unknown(journal: Journal) -> None:
-    (one,) = journal.predict([b"a"], [0.5], now=1.0)
-    found = journal.tell([(one + 1, 1.0), (0, 1.0), (-5, 1.0), (one, 1.0)], now=2.0)
+    (one,) = journal.record_predictions([b"a"], [0.5], now=1.0)
+    found = journal.record_feedback([(one + 1, 1.0), (0, 1.0), (-5, 1.0), (one, 1.0)], now=2.0)
     assert [o.reason for o in found] == ["unknown", "unknown", "unknown", ""]
     assert labels(journal) == [(b"a", 1.0)]
 
 
 def test_what_expires_is_dropped_or_a_no(journal: Journal) -> None:
-    one, two = journal.predict([b"a", b"b"], [0.5] * 2, now=1.0)
-    (three,) = journal.predict([b"c"], [0.5], now=5.0)
-    journal.tell([(two, 1.0)], now=6.0)
+    one, two = journal.record_predictions([b"a", b"b"], [0.5] * 2, now=1.0)
+    (three,) = journal.record_predictions([b"c"], [0.5], now=5.0)
+    journal.record_feedback([(two, 1.0)], now=6.0)
     assert journal.expire(before=4.0, negative=False, now=7.0) == 1
-    assert journal.tell([(one, 1.0)], now=8.0) == [FeedbackResult(one, False, "expired")]
+    assert journal.record_feedback([(one, 1.0)], now=8.0) == [FeedbackResult(one, False, "expired")]
     assert (journal.expired(), journal.pending()) == (1, 1)
     assert journal.expire(before=6.0, negative=True, now=9.0) == 1
-    assert journal.tell([(three, 1.0)], now=9.0) == [FeedbackResult(three, False, "known")]
+    assert journal.record_feedback([(three, 1.0)], now=9.0) == [FeedbackResult(three, False, "known")]
     assert labels(journal) == [(b"b", 1.0), (b"c", 0.0)]
     assert journal.pending() == 0
 
 
 def test_what_is_forgotten_was_learned_and_is_old(journal: Journal) -> None:
-    old = journal.predict([b"a", b"b"], [0.5] * 2, now=1.0)
-    new = journal.predict([b"c"], [0.5], now=9.0)
-    journal.tell([(p, 1.0) for p in (*old, *new)], now=10.0)
-    first = journal.lessons(0, 1)[0].number
-    assert journal.forget(learned=first, before=5.0) == 1
+    old = journal.record_predictions([b"a", b"b"], [0.5] * 2, now=1.0)
+    new = journal.record_predictions([b"c"], [0.5], now=9.0)
+    journal.record_feedback([(p, 1.0) for p in (*old, *new)], now=10.0)
+    first = journal.labelled(0, 1)[0].number
+    assert journal.drop_learned(learned=first, before=5.0) == 1
     assert labels(journal) == [(b"b", 1.0), (b"c", 1.0)], "b is old but not learned"
-    assert journal.forget(learned=journal.newest(), before=5.0) == 1
+    assert journal.drop_learned(learned=journal.last_feedback(), before=5.0) == 1
     assert labels(journal) == [(b"c", 1.0)], "c is learned, but may be sent again"
-    assert journal.tell([(old[0], 0.0)], now=11.0) == [FeedbackResult(old[0], False, "expired")]
-    assert journal.predict([b"d"], [0.5], now=12.0)[0] > new[0], "numbers are never given twice"
+    assert journal.record_feedback([(old[0], 0.0)], now=11.0) == [FeedbackResult(old[0], False, "expired")]
+    assert journal.record_predictions([b"d"], [0.5], now=12.0)[0] > new[0], "numbers are never given twice"
 
 
 def test_numbers_go_on_after_everything_was_forgotten(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j.db")
-    ids = journal.predict([b"a", b"b"], [0.5] * 2, now=1.0)
-    journal.tell([(p, 1.0) for p in ids], now=1.0)
-    newest = journal.newest()
-    journal.forget(newest, before=9.0)
+    ids = journal.record_predictions([b"a", b"b"], [0.5] * 2, now=1.0)
+    journal.record_feedback([(p, 1.0) for p in ids], now=1.0)
+    newest = journal.last_feedback()
+    journal.drop_learned(newest, before=9.0)
     journal.close()
     journal = Journal(tmp_path / "j.db")
-    assert journal.newest() == newest
-    (three,) = journal.predict([b"c"], [0.5], now=2.0)
+    assert journal.last_feedback() == newest
+    (three,) = journal.record_predictions([b"c"], [0.5], now=2.0)
     assert three > max(ids)
-    journal.tell([(three, 1.0)], now=2.0)
-    assert journal.lessons(newest, 10)[0].features == b"c"
+    journal.record_feedback([(three, 1.0)], now=2.0)
+    assert journal.labelled(newest, 10)[0].features == b"c"
 
 
 def test_a_reader_sees_what_a_writer_has_acknowledged(tmp_path: Path) -> None:
     writer = Journal(tmp_path / "j.db")
     reader = Journal(tmp_path / "j.db", readonly=True)
     for round_ in range(3):
-        (one,) = writer.predict([b"%d" % round_], [0.5], now=1.0)
-        writer.tell([(one, 1.0)], now=1.0)
+        (one,) = writer.record_predictions([b"%d" % round_], [0.5], now=1.0)
+        writer.record_feedback([(one, 1.0)], now=1.0)
         assert labels(reader)[-1] == (b"%d" % round_, 1.0)
     with pytest.raises(JournalError, match="nothing was written"):
-        reader.predict([b"x"], [0.5], now=1.0)
+        reader.record_predictions([b"x"], [0.5], now=1.0)
 
 
 def test_a_full_disk_is_said_and_nothing_is_half_written(journal: Journal) -> None:
     pages = journal._db.execute("pragma page_count").fetchone()[0]
     journal._db.execute(f"pragma max_page_count = {pages + 2}")
     with pytest.raises(JournalError, match=r"nothing was written .*full"):
-        journal.predict([b"x" * 1000] * 100, [0.5] * 100, now=1.0)
+        journal.record_predictions([b"x" * 1000] * 100, [0.5] * 100, now=1.0)
     assert journal.pending() == 0
     journal._db.execute("pragma max_page_count = 1000000")
-    assert len(journal.predict([b"x" * 1000] * 100, [0.5] * 100, now=1.0)) == 100
+    assert len(journal.record_predictions([b"x" * 1000] * 100, [0.5] * 100, now=1.0)) == 100
 
 
 def test_a_file_that_is_no_journal_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -139,9 +139,9 @@ from pathlib import Path
 from alphaedge.edge.store.journal import Journal
 journal = Journal(Path(sys.argv[1]))
 for i in range(10**9):
-    ids = journal.predict([b"%d" % i], [0.5], now=float(i))
+    ids = journal.record_predictions([b"%d" % i], [0.5], now=float(i))
     print("p", ids[0], i, flush=True)
-    journal.tell([(ids[0], float(i % 2))], now=float(i))
+    journal.record_feedback([(ids[0], float(i % 2))], now=float(i))
     print("f", ids[0], i, flush=True)
 """
 
@@ -167,8 +167,8 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     assert {(p, str(i)) for p, i in acknowledged["p"]} <= found
     told = {row[0] for row in journal._db.execute("select prediction from feedback")}
     assert {p for p, _ in acknowledged["f"]} <= told
-    lessons = journal.lessons(0, 10**6)
-    assert [lesson.number for lesson in lessons] == sorted({lesson.number for lesson in lessons})
+    labelled = journal.labelled(0, 10**6)
+    assert [one.number for one in labelled] == sorted({one.number for one in labelled})
 
 
 class AgainstAList(RuleBasedStateMachine):
@@ -187,12 +187,12 @@ class AgainstAList(RuleBasedStateMachine):
         self.clock += 1
         features = [os.urandom(4) for _ in range(count)]
         self.waiting |= dict(
-            zip(self.journal.predict(features, [0.5] * len(features), self.clock), features, strict=True)
+            zip(self.journal.record_predictions(features, [0.5] * len(features), self.clock), features, strict=True)
         )
 
     @rule(prediction=st.integers(-1, 30), label=st.sampled_from([0.0, 1.0]))
     def tell(self, prediction: int, label: float) -> None:
-        (found,) = self.journal.tell([(prediction, label)], self.clock)
+        (found,) = self.journal.record_feedback([(prediction, label)], self.clock)
         assert found.accepted == (prediction in self.waiting)
         if found.accepted:
             self.told.append((self.waiting.pop(prediction), label))
@@ -209,8 +209,8 @@ class AgainstAList(RuleBasedStateMachine):
                 self.told.append((features, 0.0))
 
     @invariant()
-    def lessons_are_what_was_told_in_order(self) -> None:
-        assert [(x.features, x.label) for x in self.journal.lessons(0, 10_000)] == self.told
+    def feedback_is_kept_in_its_order(self) -> None:
+        assert [(x.features, x.label) for x in self.journal.labelled(0, 10_000)] == self.told
         assert self.journal.pending() == len(self.waiting)
 
 

@@ -21,7 +21,7 @@ def whole(
     version: ParameterVersion, rows: Sequence[Mapping[int, int]]
 ) -> tuple[dict[str, torch.Tensor], list[dict[int, int]]]:
     """Everything that a reader can see, as copies."""
-    tensors = {name: t.clone() for name, t in version.tensors.items() if name != "pairs"}
+    tensors = {name: t.clone() for name, t in version.tensors.items() if name != "entries"}
     return tensors, [dict(r) for r in rows]
 
 
@@ -114,7 +114,7 @@ def test_a_row_that_changes_hands_twice_while_its_key_moves_on(tmp_path: Path) -
 @pytest.mark.parametrize("left", [b"", bytes(8192)])
 def test_what_a_power_cut_leaves_is_no_obstacle(tmp_path: Path, left: bytes) -> None:
     (tmp_path / "parameters-000000000007.bin").write_bytes(left)
-    with pytest.raises(ParametersError, match="not whole"):
+    with pytest.raises(ParametersError, match="incomplete"):
         ParameterReader(tmp_path, "s")
     ParameterWriter(tmp_path, "s").write({"d": torch.ones(1)}, {}, {}, [], list)
     assert ParameterReader(tmp_path, "s").read(whole)[0]["d"].item() == 1.0

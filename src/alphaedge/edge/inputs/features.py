@@ -1,6 +1,6 @@
-"""What a caller sends, as the model takes it: checked field by field, ids turned into keys, packed for the journal.
+"""A caller's inputs, checked field by field, with keys instead of ids, as arrays, bytes and tensors.
 
-An example is packed into as many bytes as its fields need, all fields end to end, so that a batch of them is one array.
+An example takes as many bytes as its fields need, one after the other, so that a batch is one structured array.
 """
 
 import hashlib
@@ -17,32 +17,27 @@ from alphaedge.edge.inputs.numbering import key_of
 from alphaedge.errors import InvalidValue
 
 Array = NDArray[Any]
-EXAMPLES: Final = 3
-LARGEST: Final = 1e9  # of numbers and labels: their squares are learned from, in 32 bits
+SAMPLE_SIZE: Final = 3
+MAX_MAGNITUDE: Final = 1e9  # of numbers and labels: learning squares them, in 32 bits
 
 
 @final
 class Features:
-    """The fields of one model, and the secret under which ids become keys."""
+    """The fields of one model. secret: the fleet's, under which ids become keys."""
 
     def __init__(self, fields: Sequence[FieldConfig], secret: bytes) -> None:
         self.fields, self._secret = tuple(fields), secret
         self._names = {f.name for f in fields}
-        self._kind = np.dtype([(f.name, *_packed(f)) for f in fields])
-
-    @property
-    def size(self) -> int:
-        """Bytes of one example."""
-        return self._kind.itemsize
+        self._dtype = np.dtype([(f.name, *_column_type(f)) for f in fields])
 
     @property
     def layout(self) -> int:
-        """A number for how examples are packed: the same for the same fields."""
-        told = repr([(f.name, f.kind, f.size if f.kind != "id" else 0) for f in self.fields])
-        return int.from_bytes(hashlib.blake2b(told.encode(), digest_size=8).digest()) >> 1
+        """A number for the layout of examples: the same for the same fields."""
+        fields = repr([(f.name, f.kind, f.size if f.kind != "id" else 0) for f in self.fields])
+        return int.from_bytes(hashlib.blake2b(fields.encode(), digest_size=8).digest()) >> 1
 
-    def take(self, inputs: Mapping[str, Array]) -> Array:
-        """A caller's inputs as packed examples [B], if they are what was declared."""
+    def encode(self, inputs: Mapping[str, Array]) -> Array:
+        """Check a caller's inputs and return them as a structured array of examples [B]."""
         if inputs.keys() != self._names:
             self._refuse_names(inputs)
         count = len(inputs[self.fields[0].name])
@@ -52,12 +47,12 @@ class Features:
                 raise InvalidValue(f"inputs.{name}.shape", len(array), allowed)
         if count == 0:
             raise InvalidValue("inputs", "no example", "at least one")
-        # All is checked before anything is allocated: a shape of [10^9, 0] costs its sender nothing.
-        columns = {field.name: self._values(field, inputs[field.name]) for field in self.fields}
-        packed = np.empty(count, dtype=self._kind)
+        # Check everything before allocating anything: a shape of [10^9, 0] costs its sender nothing.
+        columns = {field.name: self._check_values(field, inputs[field.name]) for field in self.fields}
+        examples = np.empty(count, dtype=self._dtype)
         for name, column in columns.items():
-            packed[name] = column
-        return packed
+            examples[name] = column
+        return examples
 
     def _refuse_names(self, inputs: Mapping[str, Array]) -> None:
         for name in inputs:
@@ -66,7 +61,7 @@ class Features:
         missing = [f.name for f in self.fields if f.name not in inputs]
         raise InvalidValue("inputs", list(inputs), f"also {missing[0]}")
 
-    def _values(self, field: FieldConfig, given: Array) -> Array:
+    def _check_values(self, field: FieldConfig, given: Array) -> Array:
         where = f"inputs.{field.name}"
         wide = field.kind in ("set", "number")
         size = field.size if wide else 1
@@ -81,7 +76,7 @@ class Features:
         if field.kind == "category":
             if flat.dtype.kind not in "iub":
                 raise InvalidValue(f"{where}.datatype", _datatype(flat), "whole numbers for a category")
-            if flat.astype(np.int64).view(np.uint64).max() >= field.size:  # a number below 0 is a huge one there
+            if flat.astype(np.int64).view(np.uint64).max() >= field.size:  # negative numbers become huge
                 wrong = (flat < 0) | (flat >= field.size)
                 raise InvalidValue(where, int(flat[wrong][0]), f"a category from 0 to {field.size - 1}")
             return flat
@@ -91,43 +86,44 @@ class Features:
         if flat.dtype != np.float32:
             with np.errstate(over="ignore"):
                 numbers = flat.astype(np.float32)
-        if not np.abs(numbers).max() <= LARGEST:  # nor is NaN
-            wrong = flat[~(np.abs(numbers) <= LARGEST)][0]
-            raise InvalidValue(where, float(wrong), f"finite numbers of at most {LARGEST:g} in size")
+        if not np.abs(numbers).max() <= MAX_MAGNITUDE:  # refuses NaN, too
+            wrong = flat[~(np.abs(numbers) <= MAX_MAGNITUDE)][0]
+            raise InvalidValue(where, float(wrong), f"finite numbers of at most {MAX_MAGNITUDE:g} in size")
         return numbers
 
-    def example(self) -> Array:
-        """Packed examples that mean nothing, of different values."""
-        made = np.zeros(EXAMPLES, dtype=self._kind)
+    def sample(self) -> Array:
+        """Make a few examples with varied, arbitrary values."""
+        examples = np.zeros(SAMPLE_SIZE, dtype=self._dtype)
         for field in self.fields:
-            number = np.arange(made[field.name].size).reshape(made[field.name].shape)
-            sizes = {"id": made.size, "category": field.size, "set": 2}
-            made[field.name] = number % sizes[field.kind] if field.kind in sizes else np.cos(number)
-        return made
+            number = np.arange(examples[field.name].size).reshape(examples[field.name].shape)
+            sizes = {"id": examples.size, "category": field.size, "set": 2}
+            examples[field.name] = number % sizes[field.kind] if field.kind in sizes else np.cos(number)
+        return examples
 
-    def pack(self, examples: Array) -> list[bytes]:
-        """Packed examples one by one, for the journal."""
-        raw, size = examples.tobytes(), self.size
-        return [raw[at : at + size] for at in range(0, len(raw), size)]
+    def to_bytes(self, examples: Array) -> list[bytes]:
+        """Return the bytes of each example, for the journal."""
+        raw, size = examples.tobytes(), self._dtype.itemsize
+        return [raw[start : start + size] for start in range(0, len(raw), size)]
 
-    def unpack(self, examples: Sequence[bytes]) -> Array:
-        """Packed examples from the journal."""
-        if any(len(e) != self.size for e in examples):
-            raise InvalidValue("features", f"{len(examples[0])} bytes", f"{self.size}: the model's fields have changed")
-        return np.frombuffer(b"".join(examples), dtype=self._kind)
+    def from_bytes(self, examples: Sequence[bytes]) -> Array:
+        """Read examples that ``to_bytes`` made."""
+        size = self._dtype.itemsize
+        for example in examples:
+            if len(example) != size:
+                raise InvalidValue("features", f"{len(example)} bytes", f"{size}: the model's fields have changed")
+        return np.frombuffer(b"".join(examples), dtype=self._dtype)
 
-    def tensors(self, examples: Array, names: Sequence[str]) -> list[Tensor]:
-        """The fields that a model takes, [B] or [B, size], in its order."""
-        kinds = {f.name: f for f in self.fields}
-        found = []
+    def to_tensors(self, examples: Array, names: Sequence[str]) -> list[Tensor]:
+        """Return the named fields, [B] or [B, size] each."""
+        kinds = {f.name: f.kind for f in self.fields}
+        tensors = []
         for name in names:
             column = torch.from_numpy(np.ascontiguousarray(examples[name]).copy())
-            wide = kinds[name].kind in ("set", "number")
-            found.append(column.view(len(column), -1) if wide else column)
-        return found
+            tensors.append(column.view(len(column), -1) if kinds[name] in ("set", "number") else column)
+        return tensors
 
 
-def _packed(field: FieldConfig) -> tuple[str] | tuple[str, tuple[int, ...]]:
+def _column_type(field: FieldConfig) -> tuple[str] | tuple[str, tuple[int, ...]]:
     if field.kind in ("id", "category"):
         return ("<i8",)
     return ("<f4", (field.size,)) if field.size > 1 else ("<f4",)

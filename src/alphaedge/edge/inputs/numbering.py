@@ -1,11 +1,11 @@
-"""Which row of an id table belongs to which id: each edge's own numbering, made as ids appear.
+"""Which row of an id table belongs to which id: each edge numbers the rows itself, as ids appear.
 
-Ids are never row numbers agreed in advance. An id is known by its key, a keyed hash: edges that share a fleet's key
-understand each other's keys, and nobody else can tell an id from one. Keys protect against outsiders and against
-casual reading; a member of the fleet, who has the key, can test guesses.
+An id is known by its key, a keyed hash. Edges that share a fleet's secret understand each other's keys; without the
+secret a key does not reveal its id. Keys protect against outsiders and against casual reading; a member of the fleet,
+which has the secret, can test guesses.
 
-A new key gets a row at first sight. When all rows of the stated capacity are taken, the one that was unused for
-longest gives way. What happens depends on the order of calls alone, so that a replayed journal gives the same rows.
+A new key gets a row when it is first used. When all rows are taken, the least recently used one is given to the new
+key. The result depends on the order of calls alone, so a replayed journal gives the same rows.
 """
 
 import hashlib
@@ -15,12 +15,12 @@ from typing import Final, NamedTuple, final
 
 from alphaedge.errors import InvalidValue, check_number
 
-KEY_BYTES: Final = 6  # of a million ids, two share a key once in 560 fleets
-BLOCK: Final = 1024  # rows by which a table grows
+KEY_BYTES: Final = 6  # in a fleet with a million ids, the chance that two share a key is 1 in 560
+BLOCK_ROWS: Final = 1024  # rows by which a table grows
 
 
 def key_of(value: int | str | bytes, secret: bytes) -> int:
-    """The key of an id under a fleet's secret. Without a secret a whole number is its own key (for tests alone).
+    """The key of an id under a fleet's secret. Without a secret a whole number is its own key (for tests only).
 
     >>> key_of(7, b"")
     7
@@ -32,21 +32,21 @@ def key_of(value: int | str | bytes, secret: bytes) -> int:
 
 
 class Admission(NamedTuple):
-    """A row that now belongs to a key, and whose it was before, if it was anybody's."""
+    """A row that now belongs to a key. previous: the key that it belonged to before, if any."""
 
     row: int
     key: int
-    before: int | None
+    previous: int | None
 
 
 @final
 class Numbering:
-    """The rows of one id table: at most ``capacity``, taken in order, then from the longest unused."""
+    """The rows of one id table: at most ``capacity``, taken in order, then from the least recently used key."""
 
     def __init__(self, capacity: int) -> None:
         check_number("capacity", capacity, low=1, whole=True)
         self.capacity = capacity
-        self._rows: OrderedDict[int, int] = OrderedDict()  # from the longest unused key to the latest used
+        self._rows: OrderedDict[int, int] = OrderedDict()  # the least recently used key first
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -55,60 +55,62 @@ class Numbering:
         return key in self._rows
 
     def find(self, key: int) -> int | None:
-        """The key's row, if it has one; looking is not using."""
+        """Return the row of a key, if it has one. This does not count as a use."""
         return self._rows.get(key)
 
     def use(self, keys: Iterable[int]) -> list[Admission]:
-        """Note that these keys were used, in this order; those without a row get one.
+        """Mark keys as used, in this order, and give a row to those without one; return these.
 
-        More different keys than there are rows can't be used at once: none of them would keep its row.
+        There may not be more different keys than rows, or some would lose their row to another one of the same call.
         """
-        wanted = list(dict.fromkeys(keys))
-        if len(wanted) > self.capacity:
-            raise InvalidValue("ids at once", len(wanted), f"at most {self.capacity}, the rows of the table")
-        for key in wanted:
+        used = list(dict.fromkeys(keys))
+        if len(used) > self.capacity:
+            raise InvalidValue("ids at once", len(used), f"at most {self.capacity}, the rows of the table")
+        for key in used:
             if key in self._rows:
                 self._rows.move_to_end(key)
         admitted = []
-        for key in wanted:
+        for key in used:
             if key in self._rows:
                 continue
-            before, row = None, len(self._rows)
+            previous, row = None, len(self._rows)
             if row == self.capacity:
-                before, row = self._rows.popitem(last=False)
+                previous, row = self._rows.popitem(last=False)
             self._rows[key] = row
-            admitted.append(Admission(row, key, before))
+            admitted.append(Admission(row, key, previous))
         return admitted
 
-    def by_row(self) -> list[int]:
-        """All keys by row."""
-        found = [0] * len(self._rows)
+    def keys_by_row(self) -> list[int]:
+        """Return all keys, in the order of their rows."""
+        keys = [0] * len(self._rows)
         for key, row in self._rows.items():
-            found[row] = key
-        return found
+            keys[row] = key
+        return keys
 
-    def order(self) -> list[int]:
-        """All rows, the longest unused first."""
+    def rows_by_last_use(self) -> list[int]:
+        """Return all rows, the least recently used first."""
         return list(self._rows.values())
 
     @classmethod
     def restore(cls, capacity: int, keys: Sequence[int], order: Sequence[int]) -> "Numbering":
-        """The numbering that ``by_row()`` and ``order()`` were taken from."""
+        """Restore a numbering from its ``keys_by_row()`` and ``rows_by_last_use()``."""
         if sorted(order) != list(range(len(keys))) or len(set(keys)) < len(keys) or len(keys) > capacity:
             raise InvalidValue("numbering", f"{len(keys)} keys, {len(order)} rows", "each key and each row once")
-        made = cls(capacity)
+        numbering = cls(capacity)
         for row in order:
-            made._rows[keys[row]] = row
-        return made
+            numbering._rows[keys[row]] = row
+        return numbering
 
 
-def grown(rows: int, capacity: int) -> int:
-    """How many rows a table that needs ``rows`` has: whole blocks, larger ones for large tables, up to its capacity.
+def rows_to_allocate(rows: int, capacity: int) -> int:
+    """Rows to allocate for a table that needs ``rows``: whole blocks, more of them for large tables, up to capacity.
 
-    >>> grown(1, 5000), grown(1025, 5000), grown(4999, 5000), grown(100_000, 10**6)
-    (1024, 2048, 5000, 104448)
+    >>> rows_to_allocate(1, 5000), rows_to_allocate(1025, 5000), rows_to_allocate(4999, 5000)
+    (1024, 2048, 5000)
+    >>> rows_to_allocate(100_000, 10**6)
+    104448
     """
-    size = BLOCK
+    size = BLOCK_ROWS
     while size < rows:
-        size += max(1, size // (8 * BLOCK)) * BLOCK
+        size += max(1, size // (8 * BLOCK_ROWS)) * BLOCK_ROWS
     return min(capacity, size)

@@ -1,4 +1,4 @@
-"""Bodies of requests and answers: read within limits, compressed where that is asked for."""
+"""Bodies of requests and responses: limited in size, compressed where the client asks for it."""
 
 import asyncio
 import contextlib
@@ -13,103 +13,104 @@ from starlette.types import Receive, Scope, Send
 
 from alphaedge.errors import InvalidValue
 
-CODINGS: Final[Mapping[str, int]] = {"gzip": 31, "deflate": 15}  # and zlib's name for each
-WORTH: Final = 4096  # bytes from which an answer is compressed, for clients that take it
-FAST: Final = 1  # zlib's level: on numbers a higher one saves little and costs much
-LINGER: Final = 10.0  # seconds for the rest of a body that has been refused already
+CODINGS: Final[Mapping[str, int]] = {"gzip": 31, "deflate": 15}  # and the window bits by which zlib knows each
+MIN_COMPRESS_BYTES: Final = 4096
+COMPRESSION_LEVEL: Final = 1  # on numbers a higher one saves little and costs much
+DRAIN_SECONDS: Final = 10.0  # for the rest of a body that was refused already
 
 
-def header(request: Request, name: str) -> str | None:
-    """A header of a request, by its name in small letters: a tenth of the time that ``request.headers`` takes."""
+def get_header(request: Request, name: str) -> str | None:
+    """Return a header by its lower-case name, in a tenth of the time that ``request.headers`` takes."""
     wanted = name.encode()
-    for found, value in request.scope["headers"]:
-        if found == wanted:
+    for key, value in request.scope["headers"]:
+        if key == wanted:
             text: str = value.decode("latin-1")
             return text
     return None
 
 
-async def read_body(request: Request, most: int) -> bytes:
-    """The whole body, decompressed. It is given up as soon as it is clear that it is too large."""
-    told = header(request, "content-length") or "0"
-    if not told.isdecimal():
-        raise HTTPException(400, f"content-length: found {told!r}; allowed: a number of bytes")
-    if len(told) > len(str(most)) or int(told) > most:
-        raise TooLarge(most, more=True)
-    coding = (header(request, "content-encoding") or "identity").strip().lower()
+async def read_body(request: Request, limit: int) -> bytes:
+    """Read and decompress the whole body; stop as soon as it is clear that it has more than ``limit`` bytes."""
+    length = get_header(request, "content-length") or "0"
+    if not length.isdecimal():
+        raise HTTPException(400, f"content-length: found {length!r}; allowed: a number of bytes")
+    if len(length) > len(str(limit)) or int(length) > limit:
+        raise BodyTooLarge(limit, more=True)
+    coding = (get_header(request, "content-encoding") or "identity").strip().lower()
     if coding not in CODINGS and coding != "identity":
         allowed = ", ".join(CODINGS)
         text = f"content-encoding: found {coding!r}; allowed: {allowed}"
         raise HTTPException(415, text, {"accept-encoding": allowed})
     stream = zlib.decompressobj(CODINGS[coding]) if coding in CODINGS else None
     parts: list[bytes] = []
-    arrived, size, more = 0, 0, True
+    received, size, more = 0, 0, True
     try:
         while more:
             message = await request.receive()
             if message["type"] == "http.disconnect":
-                raise HTTPException(400, "the request ended too early")
+                raise HTTPException(400, "the client disconnected before the end of the body")
             part, more = message.get("body", b""), message.get("more_body", False)
-            arrived += len(part)
-            parts.append(part if stream is None else stream.decompress(part, most - size + 1))
+            received += len(part)
+            parts.append(part if stream is None else stream.decompress(part, limit - size + 1))
             size += len(parts[-1])
-            if max(arrived, size) > most:
-                raise TooLarge(most, more=more)
+            if max(received, size) > limit:
+                raise BodyTooLarge(limit, more=more)
             if stream is not None and stream.unused_data:
-                raise InvalidValue("request", "more bytes", f"nothing behind the end of what is compressed as {coding}")
+                raise InvalidValue("request", "more bytes", f"no bytes after the end of the {coding} data")
     except zlib.error as error:
-        raise InvalidValue("request", f"{arrived} bytes", f"a body compressed as {coding} ({error})") from None
+        raise InvalidValue("request", f"{received} bytes", f"a body compressed as {coding} ({error})") from None
     if stream is not None and not stream.eof:
-        raise InvalidValue("request", f"{arrived} bytes", f"a body compressed as {coding} (this one is cut short)")
+        raise InvalidValue("request", f"{received} bytes", f"a body compressed as {coding} (this one is cut off)")
     return b"".join(parts)
 
 
-class TooLarge(HTTPException):
-    """A body that is refused. more: whether some of it is still to come."""
+class BodyTooLarge(HTTPException):
+    """A body is larger than allowed. more: whether the client is still sending it."""
 
-    def __init__(self, most: int, *, more: bool) -> None:
-        super().__init__(413, f"request: found more than {most} bytes; allowed: at most {most}")
+    def __init__(self, limit: int, *, more: bool) -> None:
+        super().__init__(413, f"request: found more than {limit} bytes; allowed: at most {limit}")
         self.more = more
 
 
-class Lingering(Response):
-    """An answer to a request that is still being sent: what comes is let go by.
+class DrainingResponse(Response):
+    """A response to a request that is still being sent: reads and discards the rest before it ends.
 
-    A client that wants the connection closed sends all before it reads anything: were it closed at once, it would see
-    a broken pipe, and no answer. Where the connection stays open, the server lets the rest go by anyway.
+    A client that wants the connection closed sends everything before it reads. If the server closed at once, the client
+    would see a broken pipe instead of the response. On a connection that stays open, the server discards the rest
+    anyway.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Send the response (ASGI)."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": True})
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LINGER):
+            async with asyncio.timeout(DRAIN_SECONDS):
                 while (await receive()).get("more_body", False):
                     pass
         await send({"type": "http.response.body", "body": b""})
 
 
-async def answer_with(request: Request, body: bytes, headers: dict[str, str]) -> Response:
-    """An answer, compressed if the client takes that and if it is large enough for that to pay."""
-    if len(body) < WORTH:
+async def make_response(request: Request, body: bytes, headers: dict[str, str]) -> Response:
+    """Make a response, compressed if it is large and the client accepts it."""
+    if len(body) < MIN_COMPRESS_BYTES:
         return Response(body, headers=headers)
     headers = {**headers, "vary": "accept-encoding"}
-    coding = _taken(header(request, "accept-encoding") or "")
+    coding = _choose_coding(get_header(request, "accept-encoding") or "")
     if coding is not None:
         headers["content-encoding"] = coding
-        body = await asyncio.to_thread(zlib.compress, body, FAST, CODINGS[coding])
+        body = await asyncio.to_thread(zlib.compress, body, COMPRESSION_LEVEL, CODINGS[coding])
     return Response(body, headers=headers)
 
 
-def _taken(accepted: str) -> str | None:
-    """The compression that a client likes best of those known here, if any."""
-    found: dict[str, float] = {}
+def _choose_coding(accepted: str) -> str | None:
+    """Return the supported coding that an Accept-Encoding header prefers, if any."""
+    weights: dict[str, float] = {}
     for item in accepted.lower().split(","):
         name, _, weight = item.partition(";")
         try:
-            found[name.strip()] = float(weight.strip().removeprefix("q=") or 1)
+            weights[name.strip()] = float(weight.strip().removeprefix("q=") or 1)
         except ValueError:
-            continue  # what cannot be understood is not asked for
-    best = max(CODINGS, key=lambda name: found.get(name, found.get("*", 0.0)))
-    return best if found.get(best, found.get("*", 0.0)) > 0 else None
+            continue  # a weight that can't be parsed
+    best = max(CODINGS, key=lambda name: weights.get(name, weights.get("*", 0.0)))
+    return best if weights.get(best, weights.get("*", 0.0)) > 0 else None

@@ -1,8 +1,8 @@
-"""The scribe: predicts and writes the journal for many callers at once.
+"""Group commit: predictions and feedback of many callers, predicted together and written to the journal together.
 
-A commit that is on disk takes as long for one prediction as for a hundred, and a model takes hardly longer for thirty
-examples than for one. So whatever came while the last commit ran is predicted in one go and written by the next one.
-Nobody gets an answer before what he sent is on disk.
+A commit takes as long for one prediction as for a hundred, and a model takes hardly longer for thirty examples than for
+one. So everything that arrives while the last commit runs is predicted in one call and written by the next commit. No
+caller gets an answer before it is on disk.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, final
+from typing import Any, Final, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,93 +18,97 @@ from numpy.typing import NDArray
 from alphaedge.edge.inputs.features import Array
 from alphaedge.edge.store.journal import FeedbackResult, Journal
 
+T = TypeVar("T")
 Outputs = NDArray[np.float32]
-NOTHING: Outputs = np.empty(0, np.float32)
+NO_OUTPUTS: Final[Outputs] = np.empty(0, np.float32)
+YIELDS_BEFORE_COMMIT: Final = 3  # turns of the event loop, in which callers that are already there can join
 
 
 @final
 @dataclass
-class _Wish:
+class _Operation:
+    """A caller's examples or labels, waiting for the next commit."""
+
     examples: Array | None
-    outcomes: Sequence[tuple[int, float]]
-    done: asyncio.Future[Any]
+    labels: Sequence[tuple[int, float]]
+    result: asyncio.Future[Any]
 
 
 @final
 class GroupCommit:
-    """The one who writes. clock: seconds. predict: predictions of packed examples. pack: them as bytes, one by one."""
+    """The one writer of a journal. clock: in seconds. predict: outputs of examples. to_bytes: examples, one by one."""
 
     def __init__(
         self,
         journal: Journal,
         clock: Callable[[], float],
         predict: Callable[[Array], Outputs],
-        pack: Callable[[Array], list[bytes]],
+        to_bytes: Callable[[Array], list[bytes]],
     ) -> None:
-        self._journal, self._clock, self._predict, self._pack = journal, clock, predict, pack
-        self._waiting: list[_Wish] = []
-        self._hand = ThreadPoolExecutor(1, thread_name_prefix="scribe")
-        self._busy: asyncio.Task[None] | None = None
+        self._journal, self._clock, self._predict, self._to_bytes = journal, clock, predict, to_bytes
+        self._waiting: list[_Operation] = []
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
+        self._task: asyncio.Task[None] | None = None
 
-    async def predicted(self, examples: Array) -> tuple[list[int], Outputs]:
-        """Predict packed examples and note it; ids and predictions."""
-        found: tuple[list[int], Outputs] = await self._wish(examples, ())
-        return found
+    async def predict(self, examples: Array) -> tuple[list[int], Outputs]:
+        """Predict examples and record them; return ids and outputs."""
+        ids, outputs = await self._submit(examples, ())
+        return ids, outputs
 
-    async def told(self, outcomes: Sequence[tuple[int, float]]) -> list[FeedbackResult]:
-        """Note outcomes; what became of each."""
-        return list(await self._wish(None, outcomes))
+    async def record_feedback(self, labels: Sequence[tuple[int, float]]) -> list[FeedbackResult]:
+        """Record labels by prediction id; return whether each was accepted."""
+        return list(await self._submit(None, labels))
 
-    async def tidy(self, work: Callable[[Journal], Any]) -> Any:
-        """Anything else that writes, in its turn."""
-        return await asyncio.get_running_loop().run_in_executor(self._hand, work, self._journal)
+    async def run(self, work: Callable[[Journal], T]) -> T:
+        """Do other work on the journal, between two commits."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, self._journal)
 
-    async def _wish(self, examples: Array | None, outcomes: Sequence[tuple[int, float]]) -> Any:
-        wish = _Wish(examples, outcomes, asyncio.get_running_loop().create_future())
-        self._waiting.append(wish)
-        if self._busy is None or self._busy.done():
-            self._busy = asyncio.create_task(self._write())
-        return await wish.done
+    async def _submit(self, examples: Array | None, labels: Sequence[tuple[int, float]]) -> Any:
+        operation = _Operation(examples, labels, asyncio.get_running_loop().create_future())
+        self._waiting.append(operation)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._commit_all())
+        return await operation.result
 
-    async def _write(self) -> None:
+    async def _commit_all(self) -> None:
         while self._waiting:
-            for _ in range(3):
-                await asyncio.sleep(0)  # whoever has asked already may come along
-            wishes, self._waiting = self._waiting, []
+            for _ in range(YIELDS_BEFORE_COMMIT):
+                await asyncio.sleep(0)
+            operations, self._waiting = self._waiting, []
             try:
-                answers = await self._all(wishes)
-            except Exception as error:  # whatever it is, it is the callers' to hear
-                for wish in wishes:
-                    if not wish.done.done():
-                        wish.done.set_exception(error)
+                results = await self._commit(operations)
+            except Exception as error:  # any error is raised in the callers
+                for operation in operations:
+                    if not operation.result.done():
+                        operation.result.set_exception(error)
                 continue
-            for wish, answer in zip(wishes, answers, strict=True):
-                if not wish.done.done():
-                    wish.done.set_result(answer)
+            for operation, result in zip(operations, results, strict=True):
+                if not operation.result.done():
+                    operation.result.set_result(result)
 
-    async def _all(self, wishes: Sequence[_Wish]) -> list[Any]:
-        given = [wish.examples for wish in wishes if wish.examples is not None]
-        features, outputs = list[bytes](), NOTHING
+    async def _commit(self, operations: Sequence[_Operation]) -> list[Any]:
+        given = [operation.examples for operation in operations if operation.examples is not None]
+        features, outputs = list[bytes](), NO_OUTPUTS
         if given:
-            # Put together as bytes: ``concatenate`` compares the types of all fields of each.
-            whole = given[0] if len(given) == 1 else np.frombuffer(b"".join([g.data for g in given]), given[0].dtype)
-            features, outputs = self._pack(whole), self._predict(whole)
-        outcomes = [o for wish in wishes for o in wish.outcomes]
-        write = partial(self._journal.write, features, outputs.tolist(), outcomes, self._clock())
-        ids, told = await asyncio.get_running_loop().run_in_executor(self._hand, write)
-        answers: list[Any] = []
-        at = heard = 0
-        for wish in wishes:
-            if wish.examples is not None:
-                end = at + len(wish.examples)
-                answers.append((ids[at:end], outputs[at:end]))
-                at = end
+            # Joined as bytes: ``concatenate`` compares the types of all fields of each array.
+            examples = given[0] if len(given) == 1 else np.frombuffer(b"".join([g.data for g in given]), given[0].dtype)
+            features, outputs = self._to_bytes(examples), self._predict(examples)
+        labels = [label for operation in operations for label in operation.labels]
+        write = partial(self._journal.write, features, outputs.tolist(), labels, self._clock())
+        ids, recorded = await asyncio.get_running_loop().run_in_executor(self._thread, write)
+        results: list[Any] = []
+        next_id = next_label = 0
+        for operation in operations:
+            if operation.examples is not None:
+                end = next_id + len(operation.examples)
+                results.append((ids[next_id:end], outputs[next_id:end]))
+                next_id = end
             else:
-                end = heard + len(wish.outcomes)
-                answers.append(told[heard:end])
-                heard = end
-        return answers
+                end = next_label + len(operation.labels)
+                results.append(recorded[next_label:end])
+                next_label = end
+        return results
 
     def close(self) -> None:
-        """Finish what was begun."""
-        self._hand.shutdown(wait=True)
+        """Finish the running commit."""
+        self._thread.shutdown(wait=True)

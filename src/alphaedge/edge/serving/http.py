@@ -1,4 +1,4 @@
-"""The serving process: predictions and feedback over HTTP (Open Inference Protocol v2). It never waits for learning."""
+"""The public HTTP API of an edge: the Open Inference Protocol v2, feedback, metrics and the dashboard."""
 
 import asyncio
 import contextlib
@@ -20,150 +20,145 @@ from starlette.types import Receive, Scope, Send
 
 from alphaedge.dashboard.app import dashboard_routes
 from alphaedge.edge.log import warn
-from alphaedge.edge.serving.body import Lingering, TooLarge, answer_with, header, read_body
+from alphaedge.edge.serving.body import BodyTooLarge, DrainingResponse, get_header, make_response, read_body
 from alphaedge.edge.serving.fleet_view import FleetView
-from alphaedge.edge.serving.openapi import (
-    JSON,
-    PATH,
-    PLATFORM,
-    VERSIONS,
-    Feedback,
-    Live,
-    Ready,
-    Refusal,
-    ServerMetadata,
-    describe,
-    metadata,
-)
+from alphaedge.edge.serving.messages import Live, Ready, Refusal, ServerMetadata
+from alphaedge.edge.serving.openapi import JSON, PATH, PLATFORM, VERSIONS, describe, model_metadata
 from alphaedge.edge.serving.service import Service
 from alphaedge.errors import InvalidValue, JournalError, ParametersError
+from alphaedge.inference.feedback import Feedback
 from alphaedge.inference.server_codec import encode_response, parse_request
 from alphaedge.inference.tensors import JSON_LENGTH_HEADER, Array
 
 Handler = Callable[[Request], Awaitable[Response]]
-MOST_TEXT: Final = 1000  # characters of an error, which may quote what was sent
+ErrorHandler = Callable[[Request, Exception], Awaitable[Response]]
+MAX_ERROR_LENGTH: Final = 1000  # characters; an error may quote the request
 
 
 @final
 class Server:
-    """One edge's public API. token: what callers must show, if anything."""
+    """The public API of one edge, an ASGI application. token: what callers must send, if anything."""
 
     def __init__(self, service: Service, version: str, token: bytes | None = None) -> None:
         self.config, self.version = service.config, version
         self._service, self._token = service, token
-        self._view = FleetView(self.config.edge, service.data, service.metrics.lately, time.time)
+        self._view = FleetView(self.config.edge, service.data, service.metrics.server_status, time.time)
         self._description = msgspec.json.encode(describe(self.config, version, token=token is not None))
         model = f"/v2/models/{self.config.model.name}"
         models = (model, *(f"{model}/versions/{number}" for number in VERSIONS))
-        self._often = {f"{path}/infer": self._infer for path in models} | {f"{model}/feedback": self._feedback}
-        self._rest = Starlette(
+        self._fast_routes = {f"{path}/infer": self._infer for path in models} | {f"{model}/feedback": self._feedback}
+        self._app = Starlette(
             routes=[
-                Route("/metrics", self._metrics),
-                Route(PATH, self._described),
-                Route("/v2", self._server),
-                Route("/v2/health/live", self._live),
-                Route("/v2/health/ready", self._ready),
-                *(Route(path, self._about) for path in models),
-                *(Route(f"{path}/ready", self._ready) for path in models),
+                Route("/metrics", self._get_metrics),
+                Route(PATH, self._get_description),
+                Route("/v2", self._get_server),
+                Route("/v2/health/live", self._check_live),
+                Route("/v2/health/ready", self._check_ready),
+                *(Route(path, self._get_model) for path in models),
+                *(Route(f"{path}/ready", self._check_ready) for path in models),
                 *(Route(f"{path}/infer", self._infer, methods=["POST"]) for path in models),
                 Route(f"{model}/feedback", self._feedback, methods=["POST"]),
-                *dashboard_routes(self._view.fleet, self._view.stream, self._authorised),
+                *dashboard_routes(self._view.fleet, self._view.stream, self._authorize),
             ],
-            exception_handlers=HANDLERS,
+            exception_handlers=ERROR_HANDLERS,
             lifespan=self._lifespan,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Answer a request (ASGI), and count it."""
         if scope["type"] != "http":
-            await self._rest(scope, receive, send)
+            await self._app(scope, receive, send)
             return
         began, status = time.perf_counter(), 500
-        often = self._often.get(scope["path"]) if scope["method"] == "POST" else None
+        fast = self._fast_routes.get(scope["path"]) if scope["method"] == "POST" else None
         try:
-            status = await (self._answer(often, scope, receive, send) if often else self._routed(scope, receive, send))
+            status = await (
+                self._answer_fast(fast, scope, receive, send) if fast else self._answer(scope, receive, send)
+            )
         finally:
-            self._service.metrics.answered(scope["path"].rpartition("/")[2], status, time.perf_counter() - began)
+            self._service.metrics.count_request(scope["path"].rpartition("/")[2], status, time.perf_counter() - began)
 
-    async def end(self) -> None:
-        """Let go of those who listen for news: the server would wait for them."""
-        await self._view.end()
+    async def close_streams(self) -> None:
+        """End the streams of frames, for which the server would wait."""
+        await self._view.close()
 
-    async def _routed(self, scope: Scope, receive: Receive, send: Send) -> int:
-        """Answer by way of the router; the status."""
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> int:
+        """Answer through Starlette's router; return the status."""
         status = 500
 
-        async def sent(message: Any) -> None:
+        async def send_noting_status(message: Any) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
-        await self._rest(scope, receive, sent)
+        await self._app(scope, receive, send_noting_status)
         return status
 
-    async def _answer(self, often: Handler, scope: Scope, receive: Receive, send: Send) -> int:
-        """Answer what comes a thousand times a second, past the router and its layers; the status."""
+    async def _answer_fast(self, handler: Handler, scope: Scope, receive: Receive, send: Send) -> int:
+        """Answer a frequent request without the router and its middleware; return the status."""
         request = Request(scope, receive)
         try:
-            answer = await often(request)
+            response = await handler(request)
         except Exception as error:
-            answer = await next(handle for kind, handle in HANDLERS.items() if isinstance(error, kind))(request, error)
-            if answer.status_code == 500:
-                warn("an error inside the server", exception="".join(traceback.format_exception(error)))
-        await answer(scope, receive, send)
-        return answer.status_code
+            handle = next(handle for kind, handle in ERROR_HANDLERS.items() if isinstance(error, kind))
+            response = await handle(request, error)
+            if response.status_code == 500:
+                warn("server_error", exception="".join(traceback.format_exception(error)))
+        await response(scope, receive, send)
+        return response.status_code
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        beside = [asyncio.create_task(self._service.tidy()), asyncio.create_task(self._view.watch())]
+        tasks = [asyncio.create_task(self._service.clean_up_forever()), asyncio.create_task(self._view.watch())]
         yield
-        for task in beside:
+        for task in tasks:
             task.cancel()
         self._service.close()
 
-    async def _metrics(self, request: Request) -> Response:
-        self._authorised(request)
-        page = await asyncio.to_thread(self._service.metrics.page)
-        return await answer_with(request, page, {"content-type": CONTENT_TYPE_LATEST})
+    async def _get_metrics(self, request: Request) -> Response:
+        self._authorize(request)
+        page = await asyncio.to_thread(self._service.metrics.render)
+        return await make_response(request, page, {"content-type": CONTENT_TYPE_LATEST})
 
-    async def _described(self, request: Request) -> Response:
-        return await answer_with(request, self._description, {"content-type": JSON})
+    async def _get_description(self, request: Request) -> Response:
+        return await make_response(request, self._description, {"content-type": JSON})
 
-    async def _server(self, _: Request) -> Response:
+    async def _get_server(self, _: Request) -> Response:
         return _json(ServerMetadata(PLATFORM, self.version, ["binary_tensor_data"]))
 
-    async def _live(self, _: Request) -> Response:
+    async def _check_live(self, _: Request) -> Response:
         return _json(Live())
 
-    async def _ready(self, _: Request) -> Response:
-        await self._service.ready()
+    async def _check_ready(self, _: Request) -> Response:
+        await self._service.check_ready()
         return _json(Ready(self.config.model.name))
 
-    async def _about(self, _: Request) -> Response:
-        return _json(metadata(self.config))
+    async def _get_model(self, _: Request) -> Response:
+        return _json(model_metadata(self.config))
 
     async def _infer(self, request: Request) -> Response:
-        self._authorised(request)
-        call = parse_request(await read_body(request, self.config.serve.max_body_bytes), header(request, JSON_LENGTH_HEADER))
-        ids, found = await self._service.predict(call.inputs)
-        outputs: dict[str, Array] = {"prediction": found, "prediction_id": np.array(ids, dtype=np.int64)}
-        return await answer_with(request, *encode_response(self.config.model.name, VERSIONS[-1], call, outputs))
+        self._authorize(request)
+        body = await read_body(request, self.config.serve.max_body_bytes)
+        call = parse_request(body, get_header(request, JSON_LENGTH_HEADER))
+        ids, predictions = await self._service.predict(call.inputs)
+        outputs: dict[str, Array] = {"prediction": predictions, "prediction_id": np.array(ids, dtype=np.int64)}
+        return await make_response(request, *encode_response(self.config.model.name, VERSIONS[-1], call, outputs))
 
     async def _feedback(self, request: Request) -> Response:
-        self._authorised(request)
+        self._authorize(request)
         try:
-            told = msgspec.json.decode(await read_body(request, self.config.serve.max_body_bytes), type=Feedback)
+            feedback = msgspec.json.decode(await read_body(request, self.config.serve.max_body_bytes), type=Feedback)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidValue("feedback", "the body", f"ids and labels ({error})") from None
-        return _json(await self._service.feedback(told.ids, told.labels))
+        return _json(await self._service.feedback(feedback.ids, feedback.labels))
 
-    def _authorised(self, request: Request) -> None:
+    def _authorize(self, request: Request) -> None:
         if self._token is None:
             return
-        shown = (header(request, "authorization") or "").encode("latin-1")
-        if not hmac.compare_digest(shown, b"Bearer " + self._token):
-            raise HTTPException(401, "show the token: Authorization: Bearer ...", {"www-authenticate": "Bearer"})
+        sent = (get_header(request, "authorization") or "").encode("latin-1")
+        if not hmac.compare_digest(sent, b"Bearer " + self._token):
+            raise HTTPException(401, "send the token: Authorization: Bearer ...", {"www-authenticate": "Bearer"})
 
 
 def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -171,34 +166,34 @@ def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) 
 
 
 def _refusal(text: str, status: int, headers: dict[str, str] | None = None) -> Response:
-    return _json(Refusal(text if len(text) <= MOST_TEXT else text[:MOST_TEXT] + "..."), status, headers)
+    return _json(Refusal(text if len(text) <= MAX_ERROR_LENGTH else text[:MAX_ERROR_LENGTH] + "..."), status, headers)
 
 
-def _refuse(status: int) -> Callable[[Request, Exception], Awaitable[Response]]:
-    async def answer(_: Request, error: Exception) -> Response:
+def _refuse_with(status: int) -> ErrorHandler:
+    async def refuse(_: Request, error: Exception) -> Response:
         return _refusal(str(error), status)
 
-    return answer
+    return refuse
 
 
-async def _http_error(request: Request, error: Exception) -> Response:
+async def _refuse_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    text = f"{error.detail}: {PATH} says what there is" if error.status_code in (404, 405) else error.detail
-    answer = _refusal(text, error.status_code, dict(error.headers or {}))
-    closes = (header(request, "connection") or "").lower() == "close"
-    if isinstance(error, TooLarge) and error.more and closes:
-        return Lingering(answer.body, error.status_code, dict(answer.headers))
-    return answer
+    text = f"{error.detail}: see {PATH} for what there is" if error.status_code in (404, 405) else error.detail
+    response = _refusal(text, error.status_code, dict(error.headers or {}))
+    closes = (get_header(request, "connection") or "").lower() == "close"
+    if isinstance(error, BodyTooLarge) and error.more and closes:
+        return DrainingResponse(response.body, error.status_code, dict(response.headers))
+    return response
 
 
-async def _unexpected(_: Request, error: Exception) -> Response:
-    return _refusal(f"an error inside the server ({type(error).__name__}); its log says more", 500)
+async def _refuse_unexpected(_: Request, error: Exception) -> Response:
+    return _refusal(f"internal server error ({type(error).__name__}); see the server's log", 500)
 
 
-HANDLERS: Final[Mapping[Any, Callable[[Request, Exception], Awaitable[Response]]]] = {
-    InvalidValue: _refuse(400),
-    JournalError: _refuse(503),
-    ParametersError: _refuse(503),
-    HTTPException: _http_error,
-    Exception: _unexpected,
+ERROR_HANDLERS: Final[Mapping[Any, ErrorHandler]] = {
+    InvalidValue: _refuse_with(400),
+    JournalError: _refuse_with(503),
+    ParametersError: _refuse_with(503),
+    HTTPException: _refuse_http_error,
+    Exception: _refuse_unexpected,
 }

@@ -1,6 +1,6 @@
-"""HTTP as uvicorn speaks it, but not for ever: requests whose head is endless or that never come to an end are cut.
+"""uvicorn's HTTP protocol with limits: a request must arrive in time, and its head must not be too large.
 
-And an answer's head and body leave together: one call of the kernel here, and one on the other side.
+The head and the body of a response leave together: one system call here, and one on the other side.
 """
 
 import asyncio
@@ -8,36 +8,36 @@ from typing import Any, Final, final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-LONGEST_HEAD: Final = 1 << 16  # bytes of a request before its body
-PATIENCE: Final = 20.0  # seconds that a request may take to arrive
+MAX_HEAD_BYTES: Final = 1 << 16
+REQUEST_TIMEOUT_SECONDS: Final = 20.0  # for a whole request to arrive, and for a new connection to send one
 
 
 @final
 class CoalescingTransport:
-    """A transport that keeps what is written until more comes, or until the loop has nothing else to do first."""
+    """A transport that holds the first write back until a second one, or until the event loop's next turn."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop = transport, loop
-        self._kept: list[bytes] = []
-        self._later: asyncio.Handle | None = None
+        self._held: list[bytes] = []
+        self._flush_soon: asyncio.Handle | None = None
 
     def write(self, data: bytes) -> None:
-        """Keep the first, send it with the second."""
-        self._kept.append(data)
-        if self._later is None:
-            self._later = self._loop.call_soon(self._send)
+        """Hold the first write back and send it with the second."""
+        self._held.append(data)
+        if self._flush_soon is None:
+            self._flush_soon = self._loop.call_soon(self._flush)
         else:
-            self._send()
+            self._flush()
 
     def close(self) -> None:
-        """Send what is kept, and close."""
-        self._send()
+        """Send what is held back, and close."""
+        self._flush()
         self._transport.close()
 
-    def _send(self) -> None:
-        if self._later is not None:
-            self._later.cancel()
-            data, self._kept, self._later = self._kept, [], None
+    def _flush(self) -> None:
+        if self._flush_soon is not None:
+            self._flush_soon.cancel()
+            data, self._held, self._flush_soon = self._held, [], None
             self._transport.writelines(data)
 
     def __getattr__(self, name: str) -> Any:
@@ -46,59 +46,58 @@ class CoalescingTransport:
 
 @final
 class LimitedProtocol(HttpToolsProtocol):
-    """One connection. A request has so long to arrive as a whole; who says nothing at all has as long."""
+    """One connection, with a time limit for each request and a size limit for its head."""
 
-    _begun = _head = 0
+    _requests = _head_bytes = 0
     _in_head = False
-    _late: asyncio.TimerHandle | None = None
+    _timeout: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request."""
+        """Start the time limit for the first request."""
         super().connection_made(transport)
         self.transport: Any = CoalescingTransport(transport, self.loop)
-        self._wait()
+        self._start_timeout()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
-        self._stop_waiting()
+        """Cancel the time limit."""
+        self._cancel_timeout()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read on, unless the head of a request has gone on for too long."""
-        before = (self._begun, True)
-        inside = self._in_head
+        """Parse data; refuse a request whose head is too large."""
+        request, was_in_head = self._requests, self._in_head
         super().data_received(data)
-        if inside and before == (self._begun, self._in_head):  # nothing but head, and of one request
-            self._head += len(data)
-            if self._head > LONGEST_HEAD:
-                self._refuse(b"431 Request Header Fields Too Large", b"a head of more than %d bytes" % LONGEST_HEAD)
+        if was_in_head and self._in_head and request == self._requests:  # all of the data belongs to one head
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._refuse(b"431 Request Header Fields Too Large", b"a head of more than %d bytes" % MAX_HEAD_BYTES)
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Start the limits of a request."""
         super().on_message_begin()
-        self._begun, self._head, self._in_head = self._begun + 1, 0, True
-        self._wait()
+        self._requests, self._head_bytes, self._in_head = self._requests + 1, 0, True
+        self._start_timeout()
 
     def on_headers_complete(self) -> None:
-        """Its head is whole."""
+        """Note the end of the head."""
         self._in_head = False
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """All of it is there."""
+        """Cancel the time limit: the whole request has arrived."""
         super().on_message_complete()
-        self._stop_waiting()
+        self._cancel_timeout()
 
-    def _wait(self) -> None:
-        self._stop_waiting()
-        self._late = self.loop.call_later(PATIENCE, self._too_late)
+    def _start_timeout(self) -> None:
+        self._cancel_timeout()
+        self._timeout = self.loop.call_later(REQUEST_TIMEOUT_SECONDS, self._refuse_late)
 
-    def _stop_waiting(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
+    def _cancel_timeout(self) -> None:
+        if self._timeout is not None:
+            self._timeout.cancel()
 
-    def _too_late(self) -> None:
-        self._refuse(b"408 Request Timeout", b"a request must arrive within %d seconds" % PATIENCE)
+    def _refuse_late(self) -> None:
+        self._refuse(b"408 Request Timeout", b"a request must arrive within %d seconds" % REQUEST_TIMEOUT_SECONDS)
 
     def _refuse(self, status: bytes, reason: bytes) -> None:
         if self.transport.is_closing():

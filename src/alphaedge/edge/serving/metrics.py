@@ -1,6 +1,6 @@
-"""What Prometheus is told at ``/metrics``: the server's own numbers, and the learner's as its status file has them.
+"""The Prometheus metrics at ``/metrics``: the server's own numbers, and the learner's from its status file.
 
-No ids, no features: names of edges are the only labels that come from outside.
+No ids and no features. Names of edges and regions are the only labels that come from outside.
 """
 
 from collections import deque
@@ -8,22 +8,23 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, final
 
+import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
-from alphaedge.edge.store.status import LearnerStatus, PeerStatus, ServerStatus, read
+from alphaedge.edge.store.status import LearnerStatus, PeerStatus, ServerStatus, read_learner_status
+from alphaedge.inference.feedback import FeedbackCounts
 
 ENDPOINTS: Final = ("infer", "feedback", "ready", "live")
-LATENCIES: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-LATELY, MOST_LATELY = 30.0, 1000  # seconds, and requests, whose latency is that of now
-LAGS: Final = (1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 24 * 3600.0, 7 * 24 * 3600.0)
-OUTCOMES: Final = ("accepted", "known", "expired", "unknown")
+LATENCY_BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds
+LAG_BUCKETS: Final = (1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 24 * 3600.0, 7 * 24 * 3600.0)  # seconds
+RECENT_SECONDS, MAX_RECENT_REQUESTS = 30.0, 1000  # requests whose latency is the recent one
 
 
 @final
 class Metrics:
-    """The numbers of one edge. status: the file that its learner writes. pending: predictions without an outcome."""
+    """The metrics of one edge. status: its learner's status file. pending: counts predictions without a label."""
 
     def __init__(self, status: Path, pending: Callable[[], int], clock: Callable[[], float]) -> None:
         self.registry = CollectorRegistry()
@@ -32,142 +33,147 @@ class Metrics:
             "alphaedge_requests", "Requests answered, by endpoint and HTTP status", ["endpoint", "status"], **common
         )
         self._seconds = Histogram(
-            "alphaedge_request_seconds", "Time to answer, by endpoint", ["endpoint"], buckets=LATENCIES, **common
+            "alphaedge_request_seconds",
+            "Time to answer a request, by endpoint",
+            ["endpoint"],
+            buckets=LATENCY_BUCKETS,
+            **common,
         )
         self._predictions = Counter("alphaedge_predictions", "Examples predicted", **common)
-        self._feedback = Counter("alphaedge_feedback", "Outcomes told, by what became of them", ["result"], **common)
+        self._feedback = Counter("alphaedge_feedback", "Labels received, by result", ["result"], **common)
         self._lag = Histogram(
-            "alphaedge_feedback_lag_seconds", "From a prediction to its outcome", buckets=LAGS, **common
+            "alphaedge_feedback_lag_seconds", "Time from a prediction to its label", buckets=LAG_BUCKETS, **common
         )
-        waiting = Gauge("alphaedge_pending_predictions", "Predictions that wait for an outcome", **common)
+        waiting = Gauge("alphaedge_pending_predictions", "Predictions without a label", **common)
         waiting.set_function(pending)
-        self.registry.register(_Learner(status, clock))
+        self.registry.register(_LearnerCollector(status, clock))
         self._pending, self._clock = pending, clock
         self._answered = 0
-        self._lately: deque[tuple[float, float]] = deque(maxlen=MOST_LATELY)  # when, and how long it took
+        self._recent: deque[tuple[float, float]] = deque(maxlen=MAX_RECENT_REQUESTS)  # when, and how long it took
         self._series: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
-        for result in OUTCOMES:
+        for result in FeedbackCounts.__struct_fields__:
             self._feedback.labels(result)
 
-    def answered(self, endpoint: str, status: int, seconds: float) -> None:
-        """A request was answered, at the endpoint that its path ends with."""
+    def count_request(self, endpoint: str, status: int, seconds: float) -> None:
+        """Count an answered request. endpoint: the last part of its path."""
         endpoint = endpoint if endpoint in ENDPOINTS else "other"
-        found = self._series.get((endpoint, status))
-        if found is None:  # to look them up takes longer than to count
-            found = self._series[endpoint, status] = (
+        series = self._series.get((endpoint, status))
+        if series is None:  # kept, because looking it up by its labels takes longer than counting
+            series = self._series[endpoint, status] = (
                 self._requests.labels(endpoint, str(status)),
                 self._seconds.labels(endpoint),
             )
-        found[0].inc()
-        found[1].observe(seconds)
+        series[0].inc()
+        series[1].observe(seconds)
         if endpoint == "infer" and status == 200:
             self._answered += 1
-            self._lately.append((self._clock(), seconds))
+            self._recent.append((self._clock(), seconds))
 
-    def lately(self) -> ServerStatus:
-        """The server's numbers for its learner: all predictions answered, and the latency of the latest."""
-        since = self._clock() - LATELY
-        seconds = sorted(s for moment, s in self._lately if moment > since)
+    def server_status(self) -> ServerStatus:
+        """The server's numbers for its learner: answered predictions, and the latency of recent ones."""
+        since = self._clock() - RECENT_SECONDS
+        seconds = sorted(s for moment, s in self._recent if moment > since)
         p50, p99 = (1e3 * seconds[int(q * (len(seconds) - 1))] for q in (0.5, 0.99)) if seconds else (None, None)
         return ServerStatus(requests=self._answered, p50=p50, p99=p99, pending=self._pending())
 
-    def predicted(self, examples: int) -> None:
-        """Examples were predicted."""
+    def count_predictions(self, examples: int) -> None:
+        """Count predicted examples."""
         self._predictions.inc(examples)
 
-    def told(self, counts: dict[str, int], lags: Iterable[float]) -> None:
-        """Outcomes were told; those that were accepted came so many seconds after their predictions."""
-        for result, count in counts.items():
+    def count_feedback(self, counts: FeedbackCounts, lags: Iterable[float]) -> None:
+        """Count labels. lags: of those that were accepted, the seconds since their predictions."""
+        for result, count in msgspec.structs.asdict(counts).items():
             self._feedback.labels(result).inc(count)
         for seconds in lags:
             self._lag.observe(seconds)
 
-    def page(self) -> bytes:
-        """Everything, as Prometheus reads it."""
+    def render(self) -> bytes:
+        """All metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
 
 @final
-class _Learner(Collector):
-    """The learner's numbers, read from its status file when somebody asks."""
+class _LearnerCollector(Collector):
+    """The learner's numbers, read from its status file at each scrape."""
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
         self._path, self._clock = path, clock
 
     def collect(self) -> Iterable[Metric]:
-        status = read(self._path)
+        status = read_learner_status(self._path)
         if status is None:
             return []
-        return [*_own(status, self._clock()), *_peers(status, self._clock())]
+        return [*_learner_metrics(status, self._clock()), *_peer_metrics(status, self._clock())]
 
 
-def _own(status: LearnerStatus, now: float) -> Iterable[Metric]:
-    about = GaugeMetricFamily("alphaedge_edge", "Always 1; who this is", labels=["edge", "region", "schema"])
-    about.add_metric([status.edge, status.region, status.schema], 1)
-    yield about
+def _learner_metrics(status: LearnerStatus, now: float) -> Iterable[Metric]:
+    info = GaugeMetricFamily(
+        "alphaedge_edge_info", "Always 1; name, region and schema of this edge", labels=["edge", "region", "schema"]
+    )
+    info.add_metric([status.edge, status.region, status.schema], 1)
+    yield info
     for name, text, value in (
-        ("alphaedge_learner_silence_seconds", "Since the learner last said how it is doing", now - status.written),
-        ("alphaedge_score", "Mean score of batches, predicted before anything was learned from them", status.score),
-        ("alphaedge_own_share", "Share of the own model in the last mix", status.own_share),
-        ("alphaedge_home_share", "Share that the model which never mixes has in predictions", status.home_share),
+        ("alphaedge_learner_silence_seconds", "Time since the learner last wrote its status", now - status.written),
+        ("alphaedge_score", "Mean score of all batches, each scored before it was learned from", status.score),
+        ("alphaedge_own_share", "Share of this edge's own model in the last mix", status.own_share),
+        ("alphaedge_home_share", "Share of the home model in predictions", status.home_share),
     ):
         yield GaugeMetricFamily(name, text, value=value)
     for name, text, count in (
         ("alphaedge_batches", "Batches learned", status.batches),
-        ("alphaedge_records", "Outcomes that the mixed model was trained on", status.records),
+        ("alphaedge_records", "Examples that the mixed model has learned from", status.records),
         ("alphaedge_aggregations", "Aggregations", status.aggregations),
-        ("alphaedge_scored_batches", "Batches that have a score", status.scores),
-        ("alphaedge_adopted_rows", "Rows of new ids that were taken from peers at first sight", status.adopted),
-        ("alphaedge_refused_records", "Records of other edges that were not believed", status.records_refused),
+        ("alphaedge_scored_batches", "Batches with a score", status.scores),
+        ("alphaedge_adopted_rows", "Rows of new ids that were adopted from peers", status.adopted_rows),
+        ("alphaedge_refused_announcements", "Announcements of other edges refused", status.announcements_refused),
     ):
         yield CounterMetricFamily(name, text, value=count)
     yield SummaryMetricFamily(
-        "alphaedge_swap_seconds",
+        "alphaedge_hand_over_seconds",
         "Time to hand new parameters over to the server",
-        count_value=status.handed_over,
+        count_value=status.hand_overs,
         sum_value=status.hand_over_seconds,
     )
     yield SummaryMetricFamily(
         "alphaedge_aggregation_seconds",
-        "Time of an aggregation, pulls included",
-        count_value=status.aggregations_timed,
+        "Time of an aggregation, including its pulls",
+        count_value=status.timed_aggregations,
         sum_value=status.aggregation_seconds,
     )
 
 
-def _peers(status: LearnerStatus, now: float) -> Iterable[Metric]:
+def _peer_metrics(status: LearnerStatus, now: float) -> Iterable[Metric]:
     gauges: dict[str, tuple[str, Callable[[PeerStatus], float]]] = {
-        "alphaedge_peer_alive": ("Whether an edge is there", lambda p: p.alive),
-        "alphaedge_peer_mixes": ("Whether it has the same schema", lambda p: p.mixes),
-        "alphaedge_peer_neighbour": ("Whether this edge takes from it", lambda p: p.neighbour),
-        "alphaedge_peer_weight": ("Its share of the last mix", lambda p: p.share),
+        "alphaedge_peer_alive": ("1 if the peer is alive", lambda p: p.alive),
+        "alphaedge_peer_mixes": ("1 if the peer has the same schema", lambda p: p.mixes),
+        "alphaedge_peer_neighbour": ("1 if this edge pulls from the peer", lambda p: p.neighbour),
+        "alphaedge_peer_share": ("Share of the peer's model in the last mix", lambda p: p.share),
         "alphaedge_peer_stale_publications": (
-            "Publications by which what was mixed in last is behind",
+            "Publications of the peer since the one that was mixed last",
             lambda p: max(0, p.publication - p.held) if p.held else 0,
         ),
         "alphaedge_peer_stale_seconds": (
-            "Since its model was last pulled; -1 if never",
+            "Time since the peer's model was last pulled; -1 if never",
             lambda p: now - p.pulled if p.pulled else -1.0,
         ),
     }
     for name, (text, value) in gauges.items():
-        family = GaugeMetricFamily(name, text, labels=["peer", "region"])
+        gauge = GaugeMetricFamily(name, text, labels=["peer", "region"])
         for edge, peer in status.peers.items():
-            family.add_metric([edge, peer.region], value(peer))
-        yield family
+            gauge.add_metric([edge, peer.region], value(peer))
+        yield gauge
     counters: dict[str, tuple[str, Callable[[PeerStatus], float]]] = {
-        "alphaedge_peer_pulls": ("Models pulled", lambda p: p.pulls),
-        "alphaedge_peer_failures": ("Pulls that failed", lambda p: p.failures),
-        "alphaedge_refused_models": ("Models that were not believed", lambda p: p.refused),
+        "alphaedge_peer_pulls": ("Models pulled from the peer", lambda p: p.pulls),
+        "alphaedge_peer_failures": ("Pulls from the peer that failed", lambda p: p.failures),
+        "alphaedge_refused_models": ("Models of the peer refused", lambda p: p.refused),
     }
     for name, (text, value) in counters.items():
         counter = CounterMetricFamily(name, text, labels=["peer", "region"])
         for edge, peer in status.peers.items():
             counter.add_metric([edge, peer.region], value(peer))
         yield counter
-    sent = CounterMetricFamily("alphaedge_peer_bytes", "Bytes of pulls, by kind", labels=["peer", "region", "kind"])
+    sizes = CounterMetricFamily("alphaedge_peer_bytes", "Bytes of pulls, by kind", labels=["peer", "region", "kind"])
     for edge, peer in status.peers.items():
-        for kind in ("request", "dense", "rows"):
-            count = {"request": peer.request_bytes, "dense": peer.dense_bytes, "rows": peer.row_bytes}[kind]
-            sent.add_metric([edge, peer.region, kind], count)
-    yield sent
+        for kind, count in (("request", peer.request_bytes), ("dense", peer.dense_bytes), ("rows", peer.row_bytes)):
+            sizes.add_metric([edge, peer.region, kind], count)
+    yield sizes

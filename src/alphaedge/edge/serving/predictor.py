@@ -1,4 +1,4 @@
-"""The two ends of a prediction: what the learner hands over, and what the server makes of it."""
+"""Predictions from the parameters that the learner has handed over."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, final
@@ -11,53 +11,51 @@ from alphaedge.edge.inputs.lookup import Inputs, RowLookup, enumerate_keys, find
 from alphaedge.edge.serving.traced import TracedPrediction
 from alphaedge.edge.store.parameters import ParameterReader, ParameterVersion
 
-COPIES: Final = 2  # of everything in a file
+COPIES: Final = 2  # of the parameters in a file
 
 
 @final
 class Predictor:
-    """Predictions from the parameters that the learner has handed over last. example: inputs, any, to try it with."""
+    """Predicts from the newest parameters. sample: any inputs, to try the model with."""
 
-    def __init__(self, model: Model, reader: ParameterReader, example: Inputs) -> None:
-        self._model, self._reader, self._example = model, reader, example
+    def __init__(self, model: Model, reader: ParameterReader, sample: Inputs) -> None:
+        self._model, self._reader, self._sample = model, reader, sample
         self._start = [model.initial_table(t) for t in range(len(model.tables))]
         self._functions: dict[tuple[bool, bool], TracedPrediction] = {}
         self._states: dict[int, tuple[Mapping[str, Tensor], list[Tensor]]] = {}  # of the copies in the file
-        # Now, since it takes as long as a hundred predictions, and nobody should wait for it.
-        self._reader.read(lambda version, _: [self._function(version.tensors, lacking) for lacking in (False, True)])
+        # Trace now, which takes as long as a hundred predictions, rather than during a caller's request.
+        self._reader.read(lambda version, _: [self._function(version.tensors, new_ids) for new_ids in (False, True)])
 
     def predict(self, inputs: Inputs) -> tuple[Tensor, int]:
-        """Predictions [B], and the version of the parameters that they are from."""
+        """Predict examples; return outputs [B] and the version of the parameters that they are from."""
         places, keys = enumerate_keys(self._model, inputs)
 
         def use(version: ParameterVersion, index: Sequence[Mapping[int, int]]) -> tuple[Tensor, int]:
             tensors = version.tensors
             rows = [find_rows(k, index[t].get if t < len(index) else (lambda _: None)) for t, k in enumerate(keys)]
-            lacking = any(bool((some < 0).any()) for some in rows)
-            wanted = [
-                RowLookup.with_new_ids(k, some, start) if lacking else RowLookup(some, None, None)
+            new_ids = any(bool((some < 0).any()) for some in rows)
+            lookups = [
+                RowLookup.with_new_ids(k, some, start) if new_ids else RowLookup(some, None, None)
                 for k, some, start in zip(keys, rows, self._start, strict=True)
             ]
-            function = self._function(tensors, lacking)
-            found = function(self._state(function, tensors), wanted, places)
-            return found.clone(), version.number  # a link that does nothing may have given a part of the file
+            function = self._function(tensors, new_ids)
+            outputs = function(self._state(function, tensors), lookups, places)
+            return outputs.clone(), version.number  # outputs may be a view of the file
 
         with torch.inference_mode():
             return self._reader.read(use)
 
-    def _function(self, tensors: Mapping[str, Tensor], lacking: bool) -> TracedPrediction:
-        twin = "home.dense" in tensors
-        if (twin, lacking) not in self._functions:
-            whose = ("mixed", "home") if twin else ("mixed",)
-            self._functions[twin, lacking] = TracedPrediction(
-                self._model, whose, lacking=lacking, example=self._example
-            )
-        return self._functions[twin, lacking]
+    def _function(self, tensors: Mapping[str, Tensor], new_ids: bool) -> TracedPrediction:
+        home = "home.dense" in tensors
+        if (home, new_ids) not in self._functions:
+            models = ("mixed", "home") if home else ("mixed",)
+            self._functions[home, new_ids] = TracedPrediction(self._model, models, new_ids=new_ids, sample=self._sample)
+        return self._functions[home, new_ids]
 
     def _state(self, function: TracedPrediction, tensors: Mapping[str, Tensor]) -> list[Tensor]:
-        """A copy's parameters as a call takes them: put together once for each copy of a file."""
-        kept, state = self._states.get(id(tensors), (None, []))
-        if kept is not tensors:
+        """The parameters of a copy as the function takes them, put together once for each copy in a file."""
+        cached, state = self._states.get(id(tensors), (None, []))
+        if cached is not tensors:
             self._states.pop(id(tensors), None)
             while len(self._states) >= COPIES:
                 del self._states[next(iter(self._states))]

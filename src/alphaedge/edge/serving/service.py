@@ -1,21 +1,22 @@
-"""Predictions and feedback of one edge, without HTTP: what the server and ``alphaedge.Edge`` are both made of.
+"""Predictions and feedback of one edge, without HTTP: the part that the server and ``alphaedge.Edge`` share.
 
-It never waits for learning: predictions come from the parameters that the learner has handed over last, and what is
-predicted or told is in the journal, on disk, before anybody hears of it.
+It never waits for the learner: it predicts from the parameters that the learner has handed over last. A prediction or a
+label is in the journal, on disk, before its caller gets an answer.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from alphaedge.edge.config import EdgeConfig
-from alphaedge.edge.inputs.features import LARGEST, Array, Features
-from alphaedge.edge.model import schema, seeded
+from alphaedge.edge.inputs.features import MAX_MAGNITUDE, Array, Features
+from alphaedge.edge.model import initial_model, model_schema
 from alphaedge.edge.serving.group_commit import GroupCommit
 from alphaedge.edge.serving.metrics import Metrics
 from alphaedge.edge.serving.predictor import Predictor
@@ -24,10 +25,11 @@ from alphaedge.edge.store.learned_mark import read_learned_mark
 from alphaedge.edge.store.lock import Lock
 from alphaedge.edge.store.parameters import ParameterReader
 from alphaedge.errors import InvalidValue, JournalError, ParametersError
+from alphaedge.inference.feedback import FeedbackCounts
 
-TIDY_EVERY: Final = 10.0  # seconds between two looks for predictions that have expired
-PAUSE: Final = 0.05  # seconds between two steps of that
-REASONS: Final = ("known", "expired", "unknown")  # why an outcome is not accepted
+T = TypeVar("T")
+MAX_CLEANUP_INTERVAL_SECONDS: Final = 10.0
+CLEANUP_PAUSE_SECONDS: Final = 0.05  # between two steps of a cleanup
 
 
 @final
@@ -41,91 +43,95 @@ class Service:
         self._features = Features(config.model.fields, secret)
         self.journal = Journal(self.data / "journal.db", layout=self._features.layout)
         self.clock = clock(self.journal)
-        self._scribe = GroupCommit(self.journal, self.clock, self._outputs, self._features.pack)
-        self._model = seeded(config)
-        self._schema = schema(config, self._model)
+        self._commits = GroupCommit(self.journal, self.clock, self._outputs, self._features.to_bytes)
+        self._model = initial_model(config)
+        self._schema = model_schema(config, self._model)
         self._predictor: Predictor | None = None
-        self._trouble = ""
+        self._write_failed = False
         self._pending = self.journal.pending()
         self.metrics = Metrics(self.data / "status.json", lambda: self._pending, time.time)
 
     async def predict(self, inputs: Mapping[str, Array]) -> tuple[list[int], NDArray[np.float32]]:
-        """Predictions [B] of examples, given field by field, and their ids, which feedback will name."""
-        self._predicting()
-        ids, outputs = await self._written(self._scribe.predicted(self._features.take(inputs)))
+        """Predict examples, given field by field; return prediction ids and outputs [B]."""
+        self._get_predictor()  # without parameters, refuse before the inputs are looked at
+        ids, outputs = await self._write(self._commits.predict(self._features.encode(inputs)))
         self._pending += len(ids)
-        self.metrics.predicted(len(ids))
+        self.metrics.count_predictions(len(ids))
         return ids, outputs
 
     def _outputs(self, examples: Array) -> NDArray[np.float32]:
-        found, _ = self._predicting().predict(self._features.tensors(examples, self._model.fields))
-        outputs = found.numpy().astype(np.float32)
+        tensor, _ = self._get_predictor().predict(self._features.to_tensors(examples, self._model.fields))
+        outputs = tensor.numpy().astype(np.float32)
         if not np.isfinite(outputs).all():
-            raise ParametersError(f"{self.data}: the model has no finite prediction for this")
+            raise ParametersError(f"{self.data}: the model's prediction of this is not finite")
         return outputs
 
-    async def feedback(self, ids: Sequence[int], labels: Sequence[float]) -> dict[str, int]:
-        """Take what came of predictions; how many were accepted, known already, expired or unknown."""
+    async def feedback(self, ids: Sequence[int], labels: Sequence[float]) -> FeedbackCounts:
+        """Record the labels of earlier predictions; return how many were accepted."""
         if len(ids) != len(labels) or not ids:
             raise InvalidValue("feedback", f"{len(ids)} ids, {len(labels)} labels", "one label for each id")
         wrong: list[Any] = [i for i in ids if not 0 < i < 2**63]
         if wrong:
             raise InvalidValue("feedback.ids", wrong[0], "ids of predictions")
         classify = self.config.model.task == "classify"
-        wrong = [y for y in labels if not (y in (0.0, 1.0) if classify else abs(y) <= LARGEST)]
+        wrong = [y for y in labels if not (y in (0.0, 1.0) if classify else abs(y) <= MAX_MAGNITUDE)]
         if wrong:
-            allowed = "0 or 1" if classify else f"a number of at most {LARGEST:g} in size"
+            allowed = "0 or 1" if classify else f"a number of at most {MAX_MAGNITUDE:g} in size"
             raise InvalidValue("feedback.labels", wrong[0], allowed)
-        found = await self._written(self._scribe.told(list(zip(ids, labels, strict=True))))
-        waited = [o.waited for o in found if o.accepted]
-        counts = {"accepted": len(waited)} | {reason: sum(o.reason == reason for o in found) for reason in REASONS}
-        self._pending -= len(waited)
-        self.metrics.told(counts, waited)
+        results = await self._write(self._commits.record_feedback(list(zip(ids, labels, strict=True))))
+        lags = [result.lag for result in results if result.accepted]
+        refused = Counter(result.reason for result in results if not result.accepted)
+        counts = FeedbackCounts(len(lags), refused["known"], refused["expired"], refused["unknown"])
+        self._pending -= counts.accepted
+        self.metrics.count_feedback(counts, lags)
         return counts
 
-    async def ready(self) -> None:
-        """Nothing if a prediction could be made and written down now; else an error that says why not."""
-        self._predicting()
-        if self._trouble:
-            await self._written(self._scribe.tidy(lambda j: j.probe()))
+    async def check_ready(self) -> None:
+        """Raise an error that says why, unless a prediction could be made and written now."""
+        self._get_predictor()
+        if self._write_failed:
+            await self._write(self._commits.run(Journal.check_writable))
 
-    async def tidy(self) -> None:
-        """For ever, now and then: end the wait for outcomes that do not come, and drop what was learned long ago."""
+    async def clean_up_forever(self) -> None:
+        """Expire predictions whose label does not come, and drop feedback that was learned long ago."""
         while True:
-            await asyncio.sleep(min(TIDY_EVERY, self.config.feedback.window_seconds / 2))
+            await asyncio.sleep(min(MAX_CLEANUP_INTERVAL_SECONDS, self.config.feedback.window_seconds / 2))
             try:
-                while await self._tidy_some():
-                    await asyncio.sleep(PAUSE)
+                while await self._clean_up_some():
+                    await asyncio.sleep(CLEANUP_PAUSE_SECONDS)
             except JournalError:
-                continue  # the disk is full, say: readiness tells, and the next look may find room
+                continue  # the disk may be full: readiness reports it, and there may be room the next time
 
-    async def _tidy_some(self) -> bool:
-        """A little of it, since predictions wait meanwhile; whether there may be more."""
+    async def _clean_up_some(self) -> bool:
+        """One small step, since predictions wait for it. Returns whether there may be more to do."""
         feedback, now = self.config.feedback, self.clock()
         before, negative = now - feedback.window_seconds, feedback.unanswered == "negative"
-        ended = await self._written(self._scribe.tidy(lambda j: j.expire(before, negative=negative, now=now)))
-        self._pending -= ended
-        gone = await self._written(self._scribe.tidy(lambda j: j.forget(read_learned_mark(self.data).previous, before)))
-        return bool(ended or gone)
+        expired = await self._write(self._commits.run(lambda j: j.expire(before, negative=negative, now=now)))
+        self._pending -= expired
+        dropped = await self._write(
+            self._commits.run(lambda j: j.drop_learned(read_learned_mark(self.data).previous, before))
+        )
+        return bool(expired or dropped)
 
     def close(self) -> None:
-        """Finish what was begun."""
-        self._scribe.close()
+        """Finish the running commit and close the files."""
+        self._commits.close()
         self.journal.close()
         self._lock.close()
 
-    async def _written(self, writing: Any) -> Any:
+    async def _write(self, write: Awaitable[T]) -> T:
+        """Wait for a write to the journal, and remember whether it failed."""
         try:
-            found = await writing
-        except JournalError as error:
-            self._trouble = str(error)
+            result = await write
+        except JournalError:
+            self._write_failed = True
             raise
-        self._trouble = ""
-        return found
+        self._write_failed = False
+        return result
 
-    def _predicting(self) -> Predictor:
-        """What predicts; an error until the learner has handed something over."""
+    def _get_predictor(self) -> Predictor:
+        """Return the predictor; raises ``ParametersError`` until the learner has handed parameters over."""
         if self._predictor is None:
-            example = self._features.tensors(self._features.example(), self._model.fields)
-            self._predictor = Predictor(self._model, ParameterReader(self.data / "parameters", self._schema), example)
+            sample = self._features.to_tensors(self._features.sample(), self._model.fields)
+            self._predictor = Predictor(self._model, ParameterReader(self.data / "parameters", self._schema), sample)
         return self._predictor

@@ -1,7 +1,7 @@
-"""A whole prediction as one function of tensors: rows looked up, both models run, their outputs blended.
+"""A whole prediction as one function of tensors: look up rows, run both models, blend their outputs.
 
-Small models spend their time between operations, not in them. So the function is recorded once and run by TorchScript's
-interpreter, if that gives what the module itself gives, for any number of examples; else as Python runs it.
+Small models spend their time between operations, not in them. So the function is traced once and run by TorchScript's
+interpreter, if its outputs equal those of the module itself for any number of examples; otherwise Python runs it.
 """
 
 import warnings
@@ -15,72 +15,72 @@ from torch.jit._trace import TracerWarning
 from alphaedge.core.gradients import OneAtATime
 from alphaedge.core.home import combine
 from alphaedge.core.model import Model
-from alphaedge.edge.inputs.lookup import Wanted, placed
+from alphaedge.edge.inputs.lookup import RowLookup, enumerate_keys
 from alphaedge.edge.log import warn
-from alphaedge.edge.serving.bound import BoundModule, views
+from alphaedge.edge.serving.bound import BoundModule, parameter_views
 
 Function = Callable[..., Tensor]
 Outputs = Callable[[Sequence[Tensor], Sequence[Tensor], Mapping[str, Tensor], Sequence[Tensor]], Tensor]
-SIZES: Final = (3, 1, 2, 7)  # numbers of examples that are tried; the first one is recorded
-SPREAD: Final = 0.1  # of what is added to initial parameters, which may all be 0
-WARM: Final = 3  # rounds of calls until the interpreter has settled
+TRIAL_SIZES: Final = (3, 1, 2, 7)  # numbers of examples to try; the function is traced with the first
+NOISE: Final = 0.1  # standard deviation of what trials add to initial parameters, which may all be 0
+WARM_UP_CALLS: Final = 3  # until the interpreter has finished optimizing
 
 
 @final
 class TracedPrediction:
-    """Predictions of the models whose parameters are there: the mixed one, and its twin if there is one.
+    """Predicts with the mixed model and, if there is one, the home model.
 
-    whose: their names in a version of the parameters. lacking: whether some ids have no row, which costs a little more.
-    example: inputs of the model, any, to try it with. ``way`` says how it is done: recorded, bound or plain.
+    models: their names in the parameters. new_ids: whether some ids may have no row, which costs a little more. sample:
+    any inputs, to try the model with. ``path`` says how the function runs: traced, bound or plain.
     """
 
-    def __init__(self, model: Model, whose: Sequence[str], *, lacking: bool, example: Sequence[Tensor]) -> None:
-        self._model, self._whose, self._lacking = model, tuple(whose), lacking
+    def __init__(self, model: Model, models: Sequence[str], *, new_ids: bool, sample: Sequence[Tensor]) -> None:
+        self._model, self._models, self._new_ids = model, tuple(models), new_ids
         self._buffers = list(model.initial_buffers())
         self._loop = OneAtATime(model)
         with torch.inference_mode():
-            self.way, self._function = self._choose([self._trial(example, size) for size in SIZES])
+            self.path, self._function = self._choose([self._trial(sample, size) for size in TRIAL_SIZES])
 
     def state(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
-        """What every call needs of a version of the parameters."""
-        found = [tensors["share"]]
-        for who in self._whose:
-            found += views(self._model, tensors[f"{who}.dense"])
-            tables = [tensors[f"{who}.{t}"] for t in range(len(self._model.tables))]
-            found += [x if len(x) else x.new_zeros(1, x.shape[1]) for x in tables]  # nobody's row, to be looked at
-            found += [tensors[f"{who}.buffer.{name}"] for name in self._buffers]
-        return found
+        """Put together the parameters that every call takes."""
+        state = [tensors["share"]]
+        for name in self._models:
+            state += parameter_views(self._model, tensors[f"{name}.dense"])
+            tables = [tensors[f"{name}.{t}"] for t in range(len(self._model.tables))]
+            state += [x if len(x) else x.new_zeros(1, x.shape[1]) for x in tables]  # a row to read where there is none
+            state += [tensors[f"{name}.buffer.{buffer}"] for buffer in self._buffers]
+        return state
 
-    def __call__(self, state: Sequence[Tensor], wanted: Sequence[Wanted], inputs: Sequence[Tensor]) -> Tensor:
-        """Predictions [B]. wanted: what ids stand for, table by table; inputs: with places instead of ids."""
+    def __call__(self, state: Sequence[Tensor], lookups: Sequence[RowLookup], inputs: Sequence[Tensor]) -> Tensor:
+        """Compute outputs [B]. lookups: for each id table. inputs: with places instead of ids."""
         with torch.inference_mode():
-            return self._function(*state, *(x for one in wanted for x in one if x is not None), *inputs)
+            return self._function(*state, *(x for lookup in lookups for x in lookup if x is not None), *inputs)
 
     def _choose(self, trials: Sequence[Sequence[Tensor]]) -> tuple[str, Function]:
-        """The fastest way that gives what the module gives when it is called the plain way."""
+        """Choose the fastest function whose outputs equal those of the plain one."""
         expected = [self._plain(*trial) for trial in trials]
         reason: object = ""
-        for way in ("recorded", "bound"):
+        for path in ("traced", "bound"):
             try:
-                function = self._bound()
-                if way == "recorded":
-                    function = _recorded(function, trials[0])
-                for _ in range(WARM):
-                    found = [function(*trial) for trial in trials]
-                    if not all(map(_same, found, expected)):
-                        raise RuntimeError("the module gives something else when it is bound to its parameters")
-                return way, function
-            except Exception as error:  # whatever a user's module does not bear: there is a slower way
+                function = self._bind()
+                if path == "traced":
+                    function = _trace(function, trials[0])
+                for _ in range(WARM_UP_CALLS):
+                    outputs = [function(*trial) for trial in trials]
+                    if not all(map(_equal, outputs, expected)):
+                        raise RuntimeError("the module's outputs differ when its parameters are replaced")
+                return path, function
+            except Exception as error:  # anything that a user's module may raise: a slower way remains
                 reason = error
-        warn("predictions are made the slow way", reason=reason)
+        warn("slow_predictions", reason=reason)
         return "plain", self._plain
 
-    def _bound(self) -> Function:
+    def _bind(self) -> Function:
         bound = BoundModule(self._model)
         return lambda *flat: self._blend(bound.outputs, *flat)
 
     def _plain(self, *flat: Tensor) -> Tensor:
-        """The slow way, which takes any module."""
+        """Predict the slow way, which works for any module."""
 
         def outputs(
             views: Sequence[Tensor], rows: Sequence[Tensor], buffers: Mapping[str, Tensor], inputs: Sequence[Tensor]
@@ -93,53 +93,54 @@ class TracedPrediction:
         return self._blend(outputs, *flat)
 
     def _blend(self, outputs: Outputs, *flat: Tensor) -> Tensor:
-        left = list(flat)
+        """Run each model on the arguments of a call, and blend their outputs."""
+        remaining = list(flat)
 
         def take(count: int) -> list[Tensor]:
-            found = left[:count]
-            del left[:count]
-            return found
+            taken = remaining[:count]
+            del remaining[:count]
+            return taken
 
         tables, share = len(self._model.tables), take(1)[0]
-        models = [(take(len(self._model.dense_layout)), take(tables), take(len(self._buffers))) for _ in self._whose]
-        wanted = [Wanted(*take(3)) if self._lacking else Wanted(take(1)[0], None, None) for _ in range(tables)]
-        found = []
-        for dense, matrices, state in models:
-            rows = [one.values(matrix) for one, matrix in zip(wanted, matrices, strict=True)]
-            found.append(outputs(dense, rows, dict(zip(self._buffers, state, strict=True)), left))
-        mixed = found[0] if len(found) == 1 else combine(share, found[0].unsqueeze(0), found[1].unsqueeze(0))[0]
-        return self._model.loss.link(mixed)
+        models = [(take(len(self._model.dense_layout)), take(tables), take(len(self._buffers))) for _ in self._models]
+        lookups = [RowLookup(*take(3)) if self._new_ids else RowLookup(take(1)[0], None, None) for _ in range(tables)]
+        each = []
+        for dense, matrices, buffers in models:
+            rows = [lookup.gather(matrix) for lookup, matrix in zip(lookups, matrices, strict=True)]
+            each.append(outputs(dense, rows, dict(zip(self._buffers, buffers, strict=True)), remaining))
+        blended = each[0] if len(each) == 1 else combine(share, each[0].unsqueeze(0), each[1].unsqueeze(0))[0]
+        return self._model.loss.link(blended)
 
-    def _trial(self, example: Sequence[Tensor], size: int) -> list[Tensor]:
-        """Arguments of a call, made up."""
+    def _trial(self, sample: Sequence[Tensor], size: int) -> list[Tensor]:
+        """Make up the arguments of a call with ``size`` examples."""
         rng = torch.Generator().manual_seed(size)
         model = self._model
 
-        def near(x: Tensor) -> Tensor:
-            return x + SPREAD * torch.randn(x.shape, generator=rng, dtype=x.dtype)
+        def perturb(x: Tensor) -> Tensor:
+            return x + NOISE * torch.randn(x.shape, generator=rng, dtype=x.dtype)
 
         tensors = {"share": torch.tensor([0.7], dtype=model.dtype)}
-        for who in self._whose:
-            tensors |= {f"{who}.dense": near(model.initial_dense())}
-            tensors |= {f"{who}.{t}": near(model.initial_table(t)) for t in range(len(model.tables))}
-            tensors |= {f"{who}.buffer.{name}": buffer for name, buffer in model.initial_buffers().items()}
-        inputs, keys = placed(model, [x[torch.arange(size) % len(x)] for x in example])
-        wanted: list[Tensor] = []
+        for name in self._models:
+            tensors |= {f"{name}.dense": perturb(model.initial_dense())}
+            tensors |= {f"{name}.{t}": perturb(model.initial_table(t)) for t in range(len(model.tables))}
+            tensors |= {f"{name}.buffer.{buffer}": value for buffer, value in model.initial_buffers().items()}
+        inputs, keys = enumerate_keys(model, [x[torch.arange(size) % len(x)] for x in sample])
+        lookups: list[Tensor] = []
         for t, some in enumerate(keys):
             start = model.initial_table(t)
             rows = torch.randint(len(start), some.shape, generator=rng)
-            wanted += [rows, rows % 2 == 0, near(start)[rows]] if self._lacking else [rows]
-        return [*self.state(tensors), *wanted, *inputs]
+            lookups += [rows, rows % 2 == 0, perturb(start)[rows]] if self._new_ids else [rows]
+        return [*self.state(tensors), *lookups, *inputs]
 
 
-def _same(found: Tensor, expected: Tensor) -> bool:
-    return found.shape == expected.shape and torch.allclose(found, expected, rtol=1e-5, atol=1e-6, equal_nan=True)
+def _equal(outputs: Tensor, expected: Tensor) -> bool:
+    return outputs.shape == expected.shape and torch.allclose(outputs, expected, rtol=1e-5, atol=1e-6, equal_nan=True)
 
 
-def _recorded(function: Function, arguments: Sequence[Tensor]) -> Function:
-    """The function without Python. What depends on more than tensors and their sizes is not recorded: it raises."""
+def _trace(function: Function, arguments: Sequence[Tensor]) -> Function:
+    """Trace a function. Raises if its result depends on more than tensors and their sizes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        warnings.simplefilter("error", TracerWarning)  # a branch would stay as it fell this time
+        warnings.simplefilter("error", TracerWarning)  # a branch would be frozen as it was taken this time
         trace: Callable[..., Function] = torch.jit.trace
         return trace(function, tuple(arguments), check_trace=False)

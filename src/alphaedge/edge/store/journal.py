@@ -1,16 +1,15 @@
-"""The journal: every prediction that feedback may come for, and all feedback, durable before it is acknowledged.
+"""The journal: predictions and feedback, on disk before a request is acknowledged.
 
-One SQLite file in WAL mode, written by the serving process and read by the learner. A commit is on disk when it
-returns (``synchronous = FULL``), so nothing that was acknowledged is lost to ``kill -9`` or a power cut.
+One SQLite file in WAL mode, written by the server and read by the learner. A commit is on disk when it returns
+(``synchronous = FULL``), so ``kill -9`` or a power cut loses nothing that was acknowledged.
 
-- A **prediction** has a number, which is its id for the client, the time, its features and what was answered.
-- **Feedback** has a number of its own: the order in which it arrived, which is the order in which it is learned. The
-  first outcome of a prediction counts; sending it again changes nothing.
-- A prediction whose outcome does not come within ``window`` seconds **expires**: it is dropped, or, where silence
-  means no, it becomes feedback with label 0. Either is written down here, as an event like any other, so that whoever
-  replays the journal sees the same.
-- Features have a **layout**, a number for the fields that they are made of. After a change of the fields what came of
-  older predictions is still taken, but nobody with the new layout learns from it.
+- A **prediction** has an id, a time, its packed features and its output.
+- **Feedback** has a number of its own: the order of arrival, in which it is learned. The first label of a prediction
+  counts; sending it again changes nothing.
+- A prediction without a label **expires** when the feedback window is over: it is dropped, or it becomes feedback with
+  label 0. Either is recorded here like any other event, so that a replay of the journal gives the same state.
+- Features have a **layout**, a number for the fields that they are made of. After a change of the fields the journal
+  still accepts feedback on older predictions, but a learner with the new layout does not read it.
 """
 
 import sqlite3
@@ -42,28 +41,28 @@ insert into state values ('expired', 0);
 
 
 class FeedbackResult(NamedTuple):
-    """What became of one piece of feedback."""
+    """Whether the label of one prediction was accepted."""
 
     prediction: int
     accepted: bool
-    reason: str  # why not
-    waited: float = 0.0  # seconds since the prediction, if accepted
+    reason: str  # known, expired or unknown, if it was not accepted
+    lag: float = 0.0  # seconds since the prediction, if it was accepted
 
 
 class LabelledPrediction(NamedTuple):
-    """One prediction with its outcome, in the order of arrival."""
+    """One prediction with its label. number: of the feedback. Times are in seconds, by the clock of the journal."""
 
     number: int
     features: bytes
     label: float
-    output: float  # what was predicted
-    predicted: float  # when
-    told: float
+    output: float
+    predicted_at: float
+    labelled_at: float
 
 
 @final
 class Journal:
-    """The journal of one edge. One process writes; any number may read. layout: of features, as written and read."""
+    """The journal of one edge. One process writes; any number may read. layout: of the features written and read."""
 
     def __init__(self, path: Path, *, layout: int = 0, readonly: bool = False) -> None:
         self.path, self.layout = path, layout
@@ -73,7 +72,7 @@ class Journal:
         try:
             if not readonly:
                 path.parent.mkdir(parents=True, exist_ok=True)
-            # Made in one thread and used in another, never in two at once: that is its owner's business.
+            # Opened in one thread and used in another; the owner makes sure that two never use it at once.
             mode = "ro" if readonly else "rwc"
             url = f"{path.absolute().as_uri()}?mode={mode}"
             self._db = sqlite3.connect(url, uri=True, isolation_level=None, check_same_thread=False)
@@ -90,47 +89,47 @@ class Journal:
         if version != VERSION:
             raise JournalError(f"{path}: the journal has version {version}, and this program reads {VERSION}")
 
-    def predict(self, features: Sequence[bytes], outputs: Sequence[float], now: float) -> list[int]:
-        """Note predictions; their ids. They are on disk when this returns."""
+    def record_predictions(self, features: Sequence[bytes], outputs: Sequence[float], now: float) -> list[int]:
+        """Write predictions and return their ids. They are on disk when this returns."""
         return self.write(features, outputs, (), now)[0]
 
-    def tell(self, outcomes: Iterable[tuple[int, float]], now: float) -> list[FeedbackResult]:
-        """Note outcomes of predictions, in this order. What is accepted is on disk when this returns."""
-        return self.write((), (), outcomes, now)[1]
+    def record_feedback(self, labels: Iterable[tuple[int, float]], now: float) -> list[FeedbackResult]:
+        """Write labels by prediction id, in this order. Those that are accepted are on disk when this returns."""
+        return self.write((), (), labels, now)[1]
 
     def write(
-        self, features: Sequence[bytes], outputs: Sequence[float], outcomes: Iterable[tuple[int, float]], now: float
+        self, features: Sequence[bytes], outputs: Sequence[float], labels: Iterable[tuple[int, float]], now: float
     ) -> tuple[list[int], list[FeedbackResult]]:
-        """Note predictions and outcomes of earlier ones in one commit: one wait for the disk."""
+        """Write predictions, and labels of earlier ones, in one commit: one wait for the disk."""
         ids: list[int] = []
-        found: list[FeedbackResult] = []
+        results: list[FeedbackResult] = []
         with _Transaction(self):
             if features:
                 start = self.last_prediction() + 1
                 ids = list(range(start, start + len(features)))
                 rows = [(i, now, self.layout, f, y) for i, f, y in zip(ids, features, outputs, strict=True)]
                 self._db.executemany("insert into prediction values (?, ?, ?, ?, ?)", rows)
-            for prediction, label in outcomes:
-                predicted, reason = self._look(prediction)
+            for prediction, label in labels:
+                predicted_at, reason = self._check_feedback(prediction)
                 if not reason:
                     self._db.execute("insert into feedback values (null, ?, ?, ?)", (prediction, label, now))
-                found.append(FeedbackResult(prediction, not reason, reason, 0.0 if reason else now - predicted))
-        return ids, found
+                results.append(FeedbackResult(prediction, not reason, reason, 0.0 if reason else now - predicted_at))
+        return ids, results
 
-    def _look(self, prediction: int) -> tuple[float, str]:
-        """When a prediction was made, and why an outcome of it is not accepted, if so."""
+    def _check_feedback(self, prediction: int) -> tuple[float, str]:
+        """Return the time of a prediction, and the reason why a label of it is refused, if it is."""
         if self._db.execute("select 1 from feedback where prediction = ?", (prediction,)).fetchone():
             return 0.0, "known"
-        found = self._db.execute("select time from prediction where id = ?", (prediction,)).fetchone()
-        if found:
-            return found[0], ""
+        row = self._db.execute("select time from prediction where id = ?", (prediction,)).fetchone()
+        if row:
+            return row[0], ""
         return 0.0, "expired" if 0 < prediction <= self.last_prediction() else "unknown"
 
-    def expire(self, before: float, *, negative: bool, now: float, most: int = 500) -> int:
-        """End the wait for predictions made before a moment: forget them, or take their silence for a no."""
+    def expire(self, before: float, *, negative: bool, now: float, limit: int = 500) -> int:
+        """Expire predictions made before a time that have no label, and return how many: drop them, or label them 0."""
         waiting = "select id from prediction where time < ? and id not in (select prediction from feedback) limit ?"
         with _Transaction(self):
-            late = [row[0] for row in self._db.execute(waiting, (before, most))]
+            late = [row[0] for row in self._db.execute(waiting, (before, limit))]
             if negative:
                 self._db.executemany("insert into feedback values (null, ?, 0.0, ?)", [(p, now) for p in late])
             else:
@@ -138,59 +137,59 @@ class Journal:
                 self._db.execute("update state set value = value + ? where name = 'expired'", (len(late),))
         return len(late)
 
-    def lessons(self, after: int, most: int) -> list[LabelledPrediction]:
-        """Feedback with numbers above ``after``, in order, with what it is about; of this layout alone."""
+    def labelled(self, after: int, limit: int) -> list[LabelledPrediction]:
+        """Read predictions with feedback numbers above ``after``, in that order; only those of this layout."""
         text = (
             "select f.number, p.features, f.label, p.output, p.time, f.time "
             "from feedback f join prediction p on p.id = f.prediction "
             "where f.number > ? and p.layout = ? order by f.number limit ?"
         )
         try:
-            return [LabelledPrediction(*row) for row in self._db.execute(text, (after, self.layout, most))]
+            return [LabelledPrediction(*row) for row in self._db.execute(text, (after, self.layout, limit))]
         except sqlite3.DatabaseError as error:
             raise JournalError(f"{self.path}: the journal can't be read ({error})") from error
 
-    def asked(self, after: int, most: int) -> list[tuple[int, bytes]]:
-        """Ids and features of predictions with ids above ``after``, in order; of this layout alone."""
+    def predictions(self, after: int, limit: int) -> list[tuple[int, bytes]]:
+        """Read ids and features of predictions with ids above ``after``, in order; only those of this layout."""
         text = "select id, features from prediction where id > ? and layout = ? order by id limit ?"
         try:
-            return list(self._db.execute(text, (after, self.layout, most)))
+            return list(self._db.execute(text, (after, self.layout, limit)))
         except sqlite3.DatabaseError as error:
             raise JournalError(f"{self.path}: the journal can't be read ({error})") from error
 
     def last_prediction(self) -> int:
-        """The id of the latest prediction; 0 if there was none."""
+        """Return the id of the latest prediction; 0 if there is none."""
         return self._one("select coalesce(max(seq), 0) from sqlite_sequence where name = 'prediction'")
 
-    def forget(self, learned: int, before: float, most: int = 500) -> int:
-        """Drop lessons up to number ``learned`` whose predictions are older than a moment.
+    def drop_learned(self, learned: int, before: float, limit: int = 500) -> int:
+        """Drop feedback up to number ``learned`` on predictions made before a time, and return how many.
 
-        Younger ones stay, so that feedback which is sent again is known.
+        Later ones stay, so that feedback which is sent again is recognised.
         """
         done = (
             "select f.prediction from feedback f join prediction p on p.id = f.prediction "
             "where f.number <= ? and p.time < ? order by f.number limit ?"
         )
         with _Transaction(self):
-            old = self._db.execute(done, (learned, before, most)).fetchall()
+            old = self._db.execute(done, (learned, before, limit)).fetchall()
             self._db.executemany("delete from feedback where prediction = ?", old)
             self._db.executemany("delete from prediction where id = ?", old)
         return len(old)
 
     def pending(self) -> int:
-        """Predictions that wait for an outcome."""
+        """Count the predictions without a label."""
         return self._one("select count(*) from prediction where id not in (select prediction from feedback)")
 
-    def newest(self) -> int:
-        """The number of the latest feedback; 0 if there was none."""
+    def last_feedback(self) -> int:
+        """Return the number of the latest feedback; 0 if there is none."""
         return self._one("select coalesce(max(seq), 0) from sqlite_sequence where name = 'feedback'")
 
     def expired(self) -> int:
-        """Predictions that were forgotten because nothing was told of them in time."""
+        """Count the predictions that were dropped because no label arrived in time."""
         return self._one("select value from state where name = 'expired'")
 
-    def latest(self) -> float:
-        """The latest moment that is written down; 0 if there is none."""
+    def latest_time(self) -> float:
+        """Return the latest time in the journal; 0 if it is empty."""
         text = (
             "select max(coalesce((select max(time) from prediction), 0), coalesce((select max(time) from feedback), 0))"
         )
@@ -199,10 +198,10 @@ class Journal:
         except sqlite3.DatabaseError as error:
             raise JournalError(f"{self.path}: the journal can't be read ({error})") from error
 
-    def probe(self) -> None:
-        """Write something that means nothing: fails where writing fails."""
+    def check_writable(self) -> None:
+        """Write a value without meaning; raises ``JournalError`` if the disk refuses it."""
         with _Transaction(self):
-            # Something else each time: SQLite does not write what has not changed.
+            # A different value each time: SQLite does not write a page that has not changed.
             self._db.execute("replace into state values ('probe', random())")
 
     def close(self) -> None:
@@ -218,7 +217,7 @@ class Journal:
 
 @final
 class _Transaction:
-    """All or nothing, on disk at the end; a full disk is said, and leaves everything as it was."""
+    """A block whose writes are all on disk at its end, or none of them. Raises ``JournalError`` if the disk is full."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal

@@ -1,4 +1,4 @@
-"""One process at a time: a file that its holder has locked, and that is free again when the holder is no more."""
+"""A lock on a data folder: one process at a time. It is free again when its holder ends, however it does."""
 
 import fcntl
 import os
@@ -10,7 +10,7 @@ from alphaedge.errors import AlreadyRunning
 
 @final
 class Lock:
-    """Hold a file's lock until closed, or until this process ends, however it does."""
+    """The lock of a file, held until closed or until this process ends."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -22,5 +22,5 @@ class Lock:
             raise AlreadyRunning(f"{path.parent}: another edge runs with this data folder") from None
 
     def close(self) -> None:
-        """Let others in."""
+        """Release the lock."""
         os.close(self._file)

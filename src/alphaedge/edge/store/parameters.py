@@ -1,14 +1,14 @@
-"""Parameters on their way from the learner to the server: one file in memory, two copies in it, no waiting.
+"""Parameters on their way from the learner to the server: a memory-mapped file with two copies, and no waiting.
 
-The learner writes a new version into the copy that nobody should be reading, then says that it is the current one; the
-server reads the current one in place. Two counters tell a reader whether its copy was touched while it read: ``begun``,
-the newest version that the writer has started, and ``done``, the newest that is complete. ParameterVersion n is in copy n % 2,
-so a reader of it was disturbed only if the writer had begun n + 2 by the time it was through; then it reads again.
+The learner writes a new version into the copy that is not current, then makes it the current one; the server reads the
+current copy in place. Two counters tell a reader whether its copy was overwritten while it read: ``started``, the
+newest version that the writer has started, and ``finished``, the newest that is complete. Version n is in copy n % 2,
+so a reader of it was disturbed only if the writer had started n + 2 before the reader was done; then it reads again.
 
-When tables grow, the learner makes a new file and leaves a mark in the old one. Which row belongs to which key is a
-list of pairs to which new ones are added; a version says how many of them belong to it. A new file has all pairs, those
-that the old one lacked at the end, so that who comes from there has but to read these. Nothing here survives a
-restart: the learner writes it anew from its checkpoint and the journal.
+When tables grow, the learner makes a new file and sets a flag in the old one. The row of each key is in a list of
+entries that only grows; a version says how many of them belong to it. A new file has all entries, those that the old
+one lacks at the end, so that a reader of the old file only has to read these. Nothing here survives a restart: the
+learner writes it again from its checkpoint and the journal.
 """
 
 import mmap
@@ -27,259 +27,266 @@ from alphaedge.errors import ParametersError
 from alphaedge.files import replacing
 
 R = TypeVar("R")
-HEADER: Final = 4096
-BEGUN, DONE, NEXT = 0, 1, 2  # places of counters in the header, int64 each; NEXT is 1 when a newer file is there
-COUNTERS: Final = 8
-ALIGNED: Final = 64
+Entry = tuple[int, int, int]  # table, key, row
+HEADER_BYTES: Final = 4096
+STARTED, FINISHED, REPLACED = (
+    0,
+    1,
+    2,
+)  # positions of the counters in the header; REPLACED is 1 once there is a newer file
+COUNTERS: Final = 8  # int64 each
+ALIGNMENT_BYTES: Final = 64
+MAX_OPEN_ATTEMPTS: Final = 100
+SPARE_ENTRIES: Final = 4096  # room for new entries in a file, beyond as many again as it starts with
 
 
 class _Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """Names, shapes and types of the tensors in each copy, and what model they are of."""
+    """Names, shapes and types of the tensors in each copy, and the schema of their model."""
 
     schema: str
     generation: int
-    before: tuple[int, int]  # the generation that this one goes on from, and how many pairs that had
-    fresh: int  # pairs at the end of the first ones that it did not have
-    first: int  # pairs at the start
+    previous: tuple[int, int]  # the generation before this one, and how many entries it had
+    initial: int  # entries that the file starts with
+    new: int  # how many of these, at the end, the previous generation lacks
     tensors: list[tuple[str, list[int], str]]
-    pairs: int  # room for pairs of key and row, of all tables together
+    capacity: int  # room for entries, of all tables together
 
 
 @final
 @dataclass(frozen=True)
 class ParameterVersion:
-    """One version: its number and its tensors by name."""
+    """A version of the parameters: its number, and its tensors by name."""
 
     number: int
     tensors: dict[str, Tensor]
 
 
 class _File:
-    """A mapped file with two copies of some tensors, and the list of pairs."""
+    """A mapped file with two copies of the tensors, and the list of entries."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self.path = path
         self.map = mmap.mmap(file.fileno(), 0)
         self.counters: NDArray[np.int64] = np.frombuffer(self.map, dtype=np.int64, count=COUNTERS)
         length = int.from_bytes(self.map[8 * COUNTERS : 8 * COUNTERS + 8], "little")
-        self.layout = msgspec.json.decode(self.map[HEADER : HEADER + length], type=_Layout)
-        start = HEADER + _aligned(length)
-        each = _size(self.layout)
-        self.copies = [_views(self.map, start + c * each, self.layout) for c in range(2)]
-        pairs = np.frombuffer(self.map, dtype=np.int64, count=3 * self.layout.pairs, offset=start + 2 * each)
-        self.pairs: NDArray[np.int64] = pairs.reshape(-1, 3)  # table, key, row
+        self.layout = msgspec.json.decode(self.map[HEADER_BYTES : HEADER_BYTES + length], type=_Layout)
+        start = HEADER_BYTES + _align(length)
+        size = _copy_bytes(self.layout)
+        self.copies = [_views(self.map, start + c * size, self.layout) for c in range(2)]
+        entries = np.frombuffer(self.map, dtype=np.int64, count=3 * self.layout.capacity, offset=start + 2 * size)
+        self.entries: NDArray[np.int64] = entries.reshape(-1, 3)
 
     @classmethod
     def create(cls, path: Path, file: BinaryIO, layout: _Layout) -> "_File":
-        """Lay out an empty file that will be at ``path``; everything but the layout is 0."""
+        """Lay out a file that will be at ``path``; everything but the layout is 0."""
         text = msgspec.json.encode(layout)
-        file.truncate(HEADER + _aligned(len(text)) + 2 * _size(layout) + 24 * layout.pairs)
+        file.truncate(HEADER_BYTES + _align(len(text)) + 2 * _copy_bytes(layout) + 24 * layout.capacity)
         file.seek(8 * COUNTERS)
         file.write(len(text).to_bytes(8, "little"))
-        file.seek(HEADER)
+        file.seek(HEADER_BYTES)
         file.write(text)
         file.flush()
         return cls(path, file)
 
     @classmethod
     def open(cls, path: Path) -> "_File":
-        """Open a file that is there."""
+        """Open an existing file."""
         with path.open("r+b") as file:
             return cls(path, file)
 
 
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNED) * ALIGNED
+def _align(size: int) -> int:
+    return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
-def _size(layout: _Layout) -> int:
-    return sum(_aligned(_bytes(shape, kind)) for _, shape, kind in layout.tensors)
+def _copy_bytes(layout: _Layout) -> int:
+    return sum(_align(_tensor_bytes(shape, kind)) for _, shape, kind in layout.tensors)
 
 
-def _bytes(shape: Sequence[int], kind: str) -> int:
+def _tensor_bytes(shape: Sequence[int], kind: str) -> int:
     return int(np.prod(shape, dtype=np.int64)) * np.dtype(kind).itemsize
 
 
 def _views(data: mmap.mmap, start: int, layout: _Layout) -> dict[str, Tensor]:
-    found = {}
+    views = {}
     for name, shape, kind in layout.tensors:
         count = int(np.prod(shape, dtype=np.int64))
         array = np.frombuffer(data, dtype=kind, count=count, offset=start).reshape(shape)
-        found[name] = torch.from_numpy(array)
-        start += _aligned(_bytes(shape, kind))
-    return found
+        views[name] = torch.from_numpy(array)
+        start += _align(_tensor_bytes(shape, kind))
+    return views
 
 
-def _names(folder: Path) -> list[Path]:
+def _list_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("parameters-*.bin"))
 
 
-def _whole(paths: Sequence[Path]) -> list[_File]:
-    """Files that can be read; others, which a power cut may leave, are removed: they are of no use to anybody."""
-    found = []
+def _open_or_remove(paths: Sequence[Path]) -> list[_File]:
+    """Open the files that can be read and remove the others, which a power cut may leave behind."""
+    files = []
     for path in paths:
         try:
-            found.append(_File.open(path))
+            files.append(_File.open(path))
         except (ValueError, msgspec.MsgspecError):
             path.unlink(missing_ok=True)
-    return found
+    return files
 
 
 @final
 class ParameterWriter:
-    """The learner's end. schema: of the model, so that nobody predicts with another one's parameters."""
+    """The learner's end. schema: of the model; a reader refuses parameters of another schema."""
 
     def __init__(self, folder: Path, schema: str) -> None:
         self.folder, self.schema = folder, schema
         folder.mkdir(parents=True, exist_ok=True)
-        found = _names(folder)
-        self._generation = int(found[-1].stem.partition("-")[2]) if found else 0
+        paths = _list_files(folder)
+        self._generation = int(paths[-1].stem.partition("-")[2]) if paths else 0
         self._file: _File | None = None
-        self._old = _whole(found)  # of a learner that is no more; its readers come over
-        self._behind: list[dict[str, list[Tensor]]] = [{}, {}]  # rows that each copy lacks, by table
-        self._pairs = 0
+        self._old = _open_or_remove(paths)  # of an earlier learner; their readers will move to the new file
+        self._behind: list[dict[str, list[Tensor]]] = [{}, {}]  # for each copy, changed rows that it lacks, by table
+        self._entries = 0
 
     def write(
         self,
         dense: Mapping[str, Tensor],
         tables: Mapping[str, Tensor],
         changed: Mapping[str, Tensor],
-        pairs: Sequence[tuple[int, int, int]],
-        every_pair: Callable[[], Sequence[tuple[int, int, int]]],
+        entries: Sequence[Entry],
+        all_entries: Callable[[], Sequence[Entry]],
     ) -> int:
-        """Write a version and make it the current one; its number.
+        """Write a version, make it the current one and return its number.
 
-        dense: small tensors, written whole. tables: [rows, width], of which only the rows in ``changed`` differ from
-        the last version. pairs: (table, key, row) that are new since then; ``every_pair``: all of them, if a new file
-        is needed.
+        dense: small tensors, written as a whole. tables: [rows, width], of which only the rows in ``changed`` differ
+        from the last version. entries: those that are new since then. all_entries: called if a new file is needed.
         """
-        whole = {**dense, **tables}
-        if self._file is None or not self._fits(whole, len(pairs)):
-            return self._anew(whole, list(every_pair()), pairs)
-        number = int(self._file.counters[DONE]) + 1
+        tensors = {**dense, **tables}
+        if self._file is None or not self._fits(tensors, len(entries)):
+            return self._write_new_file(tensors, list(all_entries()), entries)
+        number = int(self._file.counters[FINISHED]) + 1
         copy, other = self._file.copies[number % 2], (number + 1) % 2
-        self._file.counters[BEGUN] = number
+        self._file.counters[STARTED] = number
         for name, tensor in dense.items():
             copy[name].copy_(tensor)
         for name, table in tables.items():
             rows = changed.get(name)
-            lacking = self._behind[number % 2].pop(name, [])
+            missing = self._behind[number % 2].pop(name, [])
             if rows is not None and len(rows):
-                lacking.append(rows)
+                missing.append(rows)
                 self._behind[other].setdefault(name, []).append(rows)
-            if lacking:
-                some = torch.cat(lacking)
-                copy[name][some] = table[some]
-        if pairs:
-            self._file.pairs[self._pairs : self._pairs + len(pairs)] = pairs
-            self._pairs += len(pairs)
-        copy["pairs"][0] = self._pairs
-        self._file.counters[DONE] = number
+            if missing:
+                stale = torch.cat(missing)
+                copy[name][stale] = table[stale]
+        if entries:
+            self._file.entries[self._entries : self._entries + len(entries)] = entries
+            self._entries += len(entries)
+        copy["entries"][0] = self._entries
+        self._file.counters[FINISHED] = number
         return number
 
-    def _fits(self, whole: Mapping[str, Tensor], pairs: int) -> bool:
+    def _fits(self, tensors: Mapping[str, Tensor], entries: int) -> bool:
         assert self._file is not None
-        same = all(self._file.copies[0][name].shape == tensor.shape for name, tensor in whole.items())
-        return same and self._pairs + pairs <= self._file.layout.pairs
+        same = all(self._file.copies[0][name].shape == tensor.shape for name, tensor in tensors.items())
+        return same and self._entries + entries <= self._file.layout.capacity
 
-    def _anew(
-        self, whole: Mapping[str, Tensor], pairs: list[tuple[int, int, int]], fresh: Sequence[tuple[int, int, int]]
-    ) -> int:
-        there = set(pairs)
-        last = [pair for pair in fresh if pair in there]  # a row may have changed hands twice since
-        there = set(last)
-        pairs = [pair for pair in pairs if pair not in there] + last
-        listed = [(name, list(t.shape), str(t.numpy().dtype)) for name, t in whole.items()]
-        goes_on = (self._generation, self._pairs) if self._file is not None else (-1, 0)
+    def _write_new_file(self, tensors: Mapping[str, Tensor], entries: list[Entry], new: Sequence[Entry]) -> int:
+        valid = set(entries)
+        last = [entry for entry in new if entry in valid]  # a row may have changed its key twice since
+        recent = set(last)
+        entries = [entry for entry in entries if entry not in recent] + last
+        listed = [(name, list(t.shape), str(t.numpy().dtype)) for name, t in tensors.items()]
+        previous = (self._generation, self._entries) if self._file is not None else (-1, 0)
         self._generation += 1
         layout = _Layout(
             schema=self.schema,
             generation=self._generation,
-            before=goes_on,
-            fresh=len(last),
-            first=len(pairs),
-            tensors=[*listed, ("pairs", [1], "int64")],
-            pairs=2 * len(pairs) + 4096,
+            previous=previous,
+            initial=len(entries),
+            new=len(last),
+            tensors=[*listed, ("entries", [1], "int64")],
+            capacity=2 * len(entries) + SPARE_ENTRIES,
         )
         path = self.folder / f"parameters-{self._generation:012}.bin"
-        before = [*self._old, *([self._file] if self._file else [])]
-        number = 1 + max((int(f.counters[DONE]) for f in before), default=0)
+        old_files = [*self._old, *([self._file] if self._file else [])]
+        number = 1 + max((int(f.counters[FINISHED]) for f in old_files), default=0)
         with replacing(path) as file:
             made = _File.create(path, file, layout)
             for copy in made.copies:
-                for name, tensor in whole.items():
+                for name, tensor in tensors.items():
                     copy[name].copy_(tensor)
-                copy["pairs"][0] = len(pairs)
-            if pairs:
-                made.pairs[: len(pairs)] = pairs
-            made.counters[BEGUN] = made.counters[DONE] = number
-        for old in before:
-            old.counters[NEXT] = 1
-            old.path.unlink(missing_ok=True)  # who reads it keeps it until it comes over
-        self._file, self._old, self._behind, self._pairs = made, [], [{}, {}], len(pairs)
+                copy["entries"][0] = len(entries)
+            if entries:
+                made.entries[: len(entries)] = entries
+            made.counters[STARTED] = made.counters[FINISHED] = number
+        for old in old_files:
+            old.counters[REPLACED] = 1
+            old.path.unlink(missing_ok=True)  # a reader that has mapped it keeps it until it moves on
+        self._file, self._old, self._behind, self._entries = made, [], [{}, {}], len(entries)
         return number
 
 
 @final
 class ParameterReader:
-    """The server's end; reads only parameters of its schema."""
+    """The server's end. Reads only parameters of its schema."""
 
     def __init__(self, folder: Path, schema: str) -> None:
         self.folder, self.schema = folder, schema
         self._file = self._open()
-        self._taken = 0
+        self._entries_read = 0
         self.rows: list[dict[int, int]] = []  # by table: key -> row
         self._keys: list[dict[int, int]] = []  # by table: row -> key
 
     def _open(self) -> _File:
-        for _ in range(100):  # a file may be replaced between looking and opening
-            found = _names(self.folder)
-            if not found:
+        for _ in range(MAX_OPEN_ATTEMPTS):
+            paths = _list_files(self.folder)
+            if not paths:
                 raise ParametersError(f"{self.folder}: the learner has not written any parameters yet")
             try:
-                file = _File.open(found[-1])
-            except FileNotFoundError:
+                file = _File.open(paths[-1])
+            except FileNotFoundError:  # it was replaced after it was listed
                 continue
             except (ValueError, msgspec.MsgspecError):
-                raise ParametersError(f"{found[-1]}: it is not whole; the learner will write another") from None
+                raise ParametersError(f"{paths[-1]}: it is incomplete; the learner will write another") from None
             if file.layout.schema == self.schema:
                 return file
             raise ParametersError(f"{self.folder}: the learner has not written parameters of this model yet")
         raise ParametersError(f"{self.folder}: the parameters are replaced faster than they can be opened")
 
     def read(self, use: Callable[[ParameterVersion, Sequence[Mapping[int, int]]], R]) -> R:
-        """What ``use`` makes of the current version and the rows of keys in it; called again if it was disturbed."""
+        """Return what ``use`` makes of the current version and its rows by key; ``use`` may be called more than once.
+
+        It is called again if the writer has overwritten the copy in the meantime.
+        """
         while True:
-            if self._file.counters[NEXT]:
-                self._go_on(self._open())
-            number = int(self._file.counters[DONE])
+            if self._file.counters[REPLACED]:
+                self._move_to(self._open())
+            number = int(self._file.counters[FINISHED])
             tensors = self._file.copies[number % 2]
-            count = int(tensors["pairs"][0])
-            if int(self._file.counters[BEGUN]) > number + 1:
-                continue  # that count may be of a version which is not done
-            self._catch_up(count)
-            found = use(ParameterVersion(number, tensors), self.rows)
-            if int(self._file.counters[BEGUN]) <= number + 1:
-                return found
+            count = int(tensors["entries"][0])
+            if int(self._file.counters[STARTED]) > number + 1:
+                continue  # the count may belong to a version that is not finished
+            self._read_entries(count)
+            result = use(ParameterVersion(number, tensors), self.rows)
+            if int(self._file.counters[STARTED]) <= number + 1:
+                return result
 
-    def _go_on(self, new: _File) -> None:
-        """Come over to a newer file, with all that is known from the old one if it was the one before."""
-        generation, count = new.layout.before
+    def _move_to(self, new: _File) -> None:
+        """Continue with a newer file; keep what is known if the current file is the one before it."""
+        generation, count = new.layout.previous
         if self._file.layout.generation == generation and self.rows:
-            self._catch_up(count)
-            taken = new.layout.first - new.layout.fresh
+            self._read_entries(count)
+            done = new.layout.initial - new.layout.new
         else:
-            taken, self.rows, self._keys = 0, [], []
-        self._file, self._taken = new, taken
+            done, self.rows, self._keys = 0, [], []
+        self._file, self._entries_read = new, done
 
-    def _catch_up(self, count: int) -> None:
-        for table, key, row in self._file.pairs[self._taken : count].tolist():
+    def _read_entries(self, count: int) -> None:
+        for table, key, row in self._file.entries[self._entries_read : count].tolist():
             while len(self.rows) <= table:
                 self.rows.append({})
                 self._keys.append({})
-            before = self._keys[table].get(row)
-            if before is not None and self.rows[table].get(before) == row:  # it may have another by now
-                del self.rows[table][before]
+            previous = self._keys[table].get(row)
+            if previous is not None and self.rows[table].get(previous) == row:  # it may have another row by now
+                del self.rows[table][previous]
             self.rows[table][key] = row
             self._keys[table][row] = key
-        self._taken = max(self._taken, count)
+        self._entries_read = max(self._entries_read, count)

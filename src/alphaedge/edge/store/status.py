@@ -1,4 +1,4 @@
-"""How a learner is doing, for whoever asks the server beside it: a small file that is written anew now and then."""
+"""What the learner and the server of one edge tell each other about how they are doing: two small JSON files."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,19 +14,19 @@ S = TypeVar("S")
 
 @final
 class PeerStatus(msgspec.Struct, kw_only=True):
-    """Another edge, as this one sees it."""
+    """A peer, as this edge sees it."""
 
     region: str = ""
     alive: bool = False
     mixes: bool = True  # it has the same schema
     neighbour: bool = False
     share: float = 0.0  # of the last mix
-    publication: int = 0  # the newest that is heard of
-    held: int = 0  # the one that was mixed in last
-    pulled: float = 0.0  # when that was, in seconds since 1970
+    publication: int = 0  # number of the newest one known
+    held: int = 0  # number of the one that was mixed last
+    pulled: float = 0.0  # time of the last pull, in seconds since 1970
     pulls: int = 0
     failures: int = 0
-    refused: int = 0  # models that were not believed
+    refused: int = 0  # models
     request_bytes: int = 0
     dense_bytes: int = 0
     row_bytes: int = 0
@@ -34,7 +34,7 @@ class PeerStatus(msgspec.Struct, kw_only=True):
 
 @final
 class LearnerStatus(msgspec.Struct, kw_only=True):
-    """A learner's numbers; times in seconds since 1970."""
+    """The learner's numbers. Times are in seconds since 1970."""
 
     edge: str
     region: str
@@ -44,26 +44,29 @@ class LearnerStatus(msgspec.Struct, kw_only=True):
     batches: int = 0
     records: int = 0
     aggregations: int = 0
-    lesson: int = 0  # number of the last feedback that was learned
-    scores: int = 0  # batches that have a score
-    score: float = 0.0  # their mean, of what was predicted before anything was learned from it
-    recent: float | None = None  # the mean of the last ones
+    feedback: int = 0  # number of the last feedback that was learned
+    scores: int = 0  # batches with a score
+    score: float = 0.0  # mean over them, each scored before it was learned from
+    recent: float | None = None  # mean over the last batches
     own_share: float = 1.0
-    home_share: float = 0.0  # how much the model that never mixes has to say
-    handed_over: int = 0
-    hand_over_seconds: float = 0.0
-    aggregations_timed: int = 0  # since the learner started
-    aggregation_seconds: float = 0.0  # of these
-    adopted: int = 0  # rows taken from peers at first sight
-    records_refused: int = 0
-    version: int = 0  # of the record that was last told the other edges
+    home_share: float = 0.0
+    hand_overs: int = 0
+    hand_over_seconds: float = 0.0  # all of them together
+    timed_aggregations: int = 0  # since the learner started
+    aggregation_seconds: float = 0.0  # all of them together
+    adopted_rows: int = 0
+    announcements_refused: int = 0
+    announcement_version: int = 0  # of the last one
     peers: dict[str, PeerStatus] = {}
     fleet: dict[str, EdgeView] = {}  # as this edge sees it, itself included
 
 
 @final
 class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A server's numbers, for the learner beside it: answered requests, latency of the last ones in milliseconds."""
+    """The server's numbers. requests: answered predictions. p50, p99: latency of the last ones in milliseconds.
+
+    pending: predictions without a label.
+    """
 
     requests: int = 0
     p50: float | None = None
@@ -71,18 +74,18 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     pending: int = 0
 
 
-def write(status: LearnerStatus | ServerStatus, path: Path) -> None:
-    """Replace the file; nobody ever sees half of it."""
+def write_status(status: LearnerStatus | ServerStatus, path: Path) -> None:
+    """Replace a status file."""
     replace_file(path, msgspec.json.encode(status))
 
 
-def read(path: Path) -> LearnerStatus | None:
-    """The learner's last status, if there is one."""
+def read_learner_status(path: Path) -> LearnerStatus | None:
+    """Read the learner's last status; None if there is none, or none that can be read."""
     return _read(path, LearnerStatus)
 
 
-def read_serving(path: Path) -> ServerStatus | None:
-    """The server's last numbers, if there are any."""
+def read_server_status(path: Path) -> ServerStatus | None:
+    """Read the server's last status; None if there is none, or none that can be read."""
     return _read(path, ServerStatus)
 
 
@@ -93,29 +96,29 @@ def _read(path: Path, kind: type[S]) -> S | None:
         return None
 
 
-def vitals(status: LearnerStatus, neighbours: Iterable[str], serving: ServerStatus | None) -> Vitals:
-    """An edge's own words, from what its learner and its server know."""
-    near = tuple(sorted(neighbours))
-    told = {name: peer for name, peer in status.peers.items() if name in near or peer.pulls or peer.failures}
-    served = serving or ServerStatus()
+def make_vitals(status: LearnerStatus, neighbours: Iterable[str], server: ServerStatus | None) -> Vitals:
+    """Put an edge's report about itself together from the status of its learner and of its server."""
+    chosen = tuple(sorted(neighbours))
+    linked = {name: peer for name, peer in status.peers.items() if name in chosen or peer.pulls or peer.failures}
+    served = server or ServerStatus()
     return Vitals(
-        score=_rounded(status.score) if status.scores else None,
-        recent=_rounded(status.recent),
+        score=_round(status.score) if status.scores else None,
+        recent=_round(status.recent),
         batches=status.batches,
         aggregations=status.aggregations,
         requests=served.requests,
-        p50=_rounded(served.p50),
-        p99=_rounded(served.p99),
+        p50=_round(served.p50),
+        p99=_round(served.p99),
         pending=served.pending,
         own_share=round(status.own_share, 4),
         home_share=round(status.home_share, 4),
-        neighbours=near,
-        links={name: link(told[name]) for name in sorted(told)[:MAX_LINKS]},
+        neighbours=chosen,
+        links={name: make_link(linked[name]) for name in sorted(linked)[:MAX_LINKS]},
     )
 
 
-def link(peer: PeerStatus) -> Link:
-    """What an edge takes from another."""
+def make_link(peer: PeerStatus) -> Link:
+    """Describe what this edge takes from a peer."""
     return Link(
         share=round(peer.share, 4),
         pulled=round(peer.pulled, 1),
@@ -126,6 +129,6 @@ def link(peer: PeerStatus) -> Link:
     )
 
 
-def _rounded(value: float | None) -> float | None:
-    """As many digits as anybody reads: what is told often should be short."""
+def _round(value: float | None) -> float | None:
+    """Four digits: announcements are sent often and should be short."""
     return None if value is None else round(value, 4)

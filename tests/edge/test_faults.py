@@ -50,7 +50,7 @@ REFUSED: dict[str, tuple[Pull, str]] = {
     "other shapes": (lie(lambda answer: forge(answer, longer)), "dense has shape"),
     "an old version again": (hostile.replay, "is already held"),
     "implausible size": (fill(1e6), "times as large"),
-    "another schema": (lie(lambda answer: forge(answer, schema="0123456789abcdef")), "of schema 0123456789abcdef"),
+    "another schema": (lie(lambda answer: forge(answer, schema="0123456789abcdef")), "schema 0123456789abcdef does not mix"),
     "numbers of a byte": (fill(0.0, torch.float8_e4m3fn), "dense"),
     "a version that can't be": (lie(lambda answer: forge(answer, number=10**30)), "number"),
     "records that can't be": (lie(lambda answer: forge(answer, records=10**400)), "records"),

@@ -50,7 +50,10 @@ REFUSED: dict[str, tuple[Pull, str]] = {
     "other shapes": (lie(lambda answer: forge(answer, longer)), "dense has shape"),
     "an old version again": (hostile.replay, "is already held"),
     "implausible size": (fill(1e6), "times as large"),
-    "another schema": (lie(lambda answer: forge(answer, schema="0123456789abcdef")), "schema 0123456789abcdef does not mix"),
+    "another schema": (
+        lie(lambda answer: forge(answer, schema="0123456789abcdef")),
+        "schema 0123456789abcdef does not mix",
+    ),
     "numbers of a byte": (fill(0.0, torch.float8_e4m3fn), "dense"),
     "a version that can't be": (lie(lambda answer: forge(answer, number=10**30)), "number"),
     "records that can't be": (lie(lambda answer: forge(answer, records=10**400)), "records"),
@@ -98,8 +101,8 @@ def check_survival(fleet: Fleet, what: str, counter: str, reason: str, seed: int
     noticed(fleet.edges, counter, seed)
     event = {"refused": "peer_model_refused", "failures": "pull_failed"}[counter]
     for edge in fleet.edges:
-        told = fleet.edge_log.reasons(edge=edge.folder.name, peer="mallory", event=event)
-        assert any(re.search(reason, t) for t in told), f"{what}: {edge.folder.name} says only {told}"
+        reasons = fleet.edge_log.reasons(edge=edge.folder.name, peer="mallory", event=event)
+        assert any(re.search(reason, r) for r in reasons), f"{what}: {edge.folder.name} logs only {reasons}"
         assert peer(edge, "mallory").share == 0.0, what
 
 
@@ -120,14 +123,14 @@ def test_a_member_that_lies_is_refused_and_the_others_go_on(fleet: Fleet) -> Non
             if counter == "failures":  # a peer that fails is left alone for longer each time: until it behaves again
                 mallory.pull = hostile.honest
                 noticed(edges, "pulls", 100 + seed)
-        assert heard == [], "nobody is sent elsewhere"
+        assert heard == [], "redirects are not followed"
     for edge in edges:
-        assert peak_memory(edge.learners()[0]) < memory[edge.folder.name] + 150_000_000, "nobody reads for ever"
-    assert all(peer(e, "mallory").share > 0 for e in edges), "who behaves again is mixed in again"
+        assert peak_memory(edge.learners()[0]) < memory[edge.folder.name] + 150_000_000, "answers are read only so far"
+    assert all(peer(e, "mallory").share > 0 for e in edges), "a peer that behaves again is mixed again"
     assert all(peer(a, b.folder.name).alive for a, b in itertools.permutations(edges)), "and they still talk"
 
 
-def test_nobody_speaks_for_another(fleet: Fleet) -> None:
+def test_an_edge_cannot_speak_for_another(fleet: Fleet) -> None:
     (berlin, boston), mallory = fleet.edges, fleet.mallory
     before = status(boston).announcements_refused
     false = Announcement(edge="berlin", region="DE", address=mallory.address, schema="x", version=2**60, publication=9)
@@ -142,14 +145,14 @@ def test_nobody_speaks_for_another(fleet: Fleet) -> None:
     wait_for(lambda: peer(boston, "berlin").pulls > pulls, "boston to fetch from the true berlin")
     (fleet.path / "policy").write_text("deny from=boston to=mallory\n")
     wait_for(lambda: "deny from=boston" in mallory.run(mallory.send_bad_pull(boston, {})), "the rule to hold")
-    told = mallory.run(mallory.send_bad_pull(boston, {IDENTITY_HEADER: "berlin DE"}))
-    assert told == "403: deny from=boston to=mallory", "a header is nobody's name"
+    answer = mallory.run(mallory.send_bad_pull(boston, {IDENTITY_HEADER: "berlin DE"}))
+    assert answer == "403: deny from=boston to=mallory", "a header does not prove a name"
     (fleet.path / "policy").write_text("")
     mallory.run(mallory.announce())
 
 
 def knock(address: str, context: ssl.SSLContext | None) -> str:
-    """What a peer's port says to somebody; nothing if it does not talk to him."""
+    """Return the answer of a peer's port; nothing if it refuses the connection."""
     host, port = address.split(":")
     try:
         with contextlib.ExitStack() as stack:
@@ -162,7 +165,7 @@ def knock(address: str, context: ssl.SSLContext | None) -> str:
         return ""
 
 
-def test_without_a_good_certificate_nobody_gets_in(fleet: Fleet) -> None:
+def test_a_peer_without_a_good_certificate_is_refused(fleet: Fleet) -> None:
     certs, address = fleet.path / "certs", fleet.edges[0].address
     ours, theirs = CertificateFolder(certs), CertificateFolder(fleet.path / "theirs")
     theirs.init("shops", now=utc_now(), days=100)  # of the same name
@@ -188,12 +191,12 @@ def test_without_a_good_certificate_nobody_gets_in(fleet: Fleet) -> None:
     }
     for what, context in strangers.items():
         assert "HTTP" not in knock(address, context), what
-    assert "HTTP/1.1 409" in knock(address, showing(certs, "boston")), "a member is listened to"
+    assert "HTTP/1.1 409" in knock(address, showing(certs, "boston")), "a member gets an answer"
     assert peer(fleet.edges[1], "berlin").alive
     teach(fleet.edges[0], 1, seed=400)
 
 
-RUDE: dict[str, tuple[bytes, str]] = {
+MALFORMED: dict[str, tuple[bytes, str]] = {
     "no HTTP": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc" + bytes(500) + b"\r\n\r\n", "400"),
     "a negative length": (b"POST /v2/models/shop/infer HTTP/1.1\r\ncontent-length: -5\r\n\r\n{}", "400"),
     "two lengths": (b"POST /v2 HTTP/1.1\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n", "400"),
@@ -211,31 +214,31 @@ RUDE: dict[str, tuple[bytes, str]] = {
 
 
 def say(url: str, data: bytes) -> str:
-    """What the server answers to some bytes, before it hangs up."""
+    """Send bytes; return the server's answer before it hangs up."""
     host, port = url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=60) as link:
-        with contextlib.suppress(ConnectionError):  # it may well hang up before it has heard everything
+        with contextlib.suppress(ConnectionError):  # it may hang up before everything is sent
             link.sendall(data)
         with contextlib.suppress(ConnectionError):
             return link.recv(10_000).decode("latin-1")
     return ""
 
 
-def test_rude_callers_are_refused_and_others_do_not_notice(edge: Edge) -> None:
+def test_malformed_requests_are_refused_and_other_callers_do_not_notice(edge: Edge) -> None:
     edge.start()
     assert edge.process is not None
     edge.predict(["ann"], [1], [[0.0, 0.0]])
     before = peak_memory(edge.process.pid)
-    for what, (data, expected) in RUDE.items():
+    for what, (data, expected) in MALFORMED.items():
         assert re.match(rf"HTTP/1.1 ({expected})|$", say(edge.url, data)), what
         edge.predict(["ann"], [1], [[0.0, 0.0]])
-    assert peak_memory(edge.process.pid) < before + 50_000_000, "nobody keeps what it will not read"
+    assert peak_memory(edge.process.pid) < before + 50_000_000, "refused data is not kept"
     unknown = edge.post("/v2/models/shop/feedback", {"ids": [2**62, 10**6], "labels": [1, 0]})
     assert unknown == {"accepted": 0, "known": 0, "expired": 0, "unknown": 2}
 
 
 @pytest.mark.long
-def test_callers_who_never_finish_do_not_keep_others_out(edge: Edge) -> None:
+def test_requests_that_never_end_do_not_block_others(edge: Edge) -> None:
     edge.start()
     assert edge.process is not None
     resource.prlimit(edge.process.pid, resource.RLIMIT_NOFILE, (200, 200))
@@ -248,11 +251,11 @@ def test_callers_who_never_finish_do_not_keep_others_out(edge: Edge) -> None:
             slow[-1].sendall(b"POST /v2/models/shop/infer HTTP/1.1\r\n" + unfinished)
 
         def heard() -> bool:
-            with contextlib.suppress(TimeoutError):  # there may be no room for this caller, for a while
+            with contextlib.suppress(TimeoutError):  # there may be no room for another connection for a while
                 return edge.ready()
             return False
 
-        wait_for(heard, "room for a caller who does finish", 120)
+        wait_for(heard, "room for another connection", 120)
         edge.predict(["ann"], [1], [[0.0, 0.0]])
     finally:
         for one in slow:

@@ -137,3 +137,13 @@ def test_the_task_says_what_is_scored(task: str, metric: str) -> None:
 def test_the_range_of_labels_is_that_of_all_edges() -> None:
     low, high = stream(labels=torch.tensor([1.0, 2.0, 3.0, 4.0])), stream(labels=torch.tensor([-5.0, 0.0, 0.0, 1.0]))
     assert dataset(low, high, task="regress").label_range() == (-5.0, 4.0)
+
+
+@pytest.mark.parametrize(
+    ("id_values", "field"),
+    [({"item": ["a", "b"]}, "id_values: item"), ({"kind": ["a", "b", "c"]}, "id_values"), ({"x": []}, "id_values")],
+)
+def test_raw_values_that_do_not_fit_an_id_field_are_refused(id_values: dict[str, list[str]], field: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        replace(dataset(stream()), id_values=id_values)
+    assert caught.value.field == field

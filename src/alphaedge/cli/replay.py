@@ -110,8 +110,8 @@ def replay(
 ) -> None:
     """Stream a data set or a table to running edges, report the labels as feedback, and score the answers.
 
-    With a speed, each request leaves at its own time, and latency counts from that moment. Ids and categories of a
-    table are sent as the numbers that they get when it is read.
+    With a speed, each request leaves at its own time, and latency counts from that moment. A table's ids
+    are sent as they are, its categories as the numbers that they get when it is read.
 
     Exits with 0 if everything was delivered, 1 if not, 2 if it could not start and 130 if it was interrupted.
     """
@@ -209,7 +209,9 @@ async def _replay(
             with contextlib.suppress(NotImplementedError):  # on Windows
                 loop.add_signal_handler(number, stop.set)
         with Bar(console, data.metric) as bar:
-            return await run(streams, clients, options, task=data.task, on_progress=bar.show, stop=stop)
+            return await run(
+                streams, clients, options, task=data.task, id_values=data.id_values, on_progress=bar.show, stop=stop
+            )
 
 
 def _print_result(result: "ReplayResult", console: "Console", json: Path | None, out: Path | None) -> None:

@@ -1,7 +1,7 @@
-"""Streams: the time-ordered events of each edge, with declared fields."""
+"""Data sets: a stream of time-ordered events for each edge, with declared fields."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, final
 
@@ -30,11 +30,12 @@ class Stream:
 @final
 @dataclass(frozen=True)
 class Dataset:
-    """What all edges of an experiment see. Checked when made: bad data does not get further than here.
+    """The events of all edges. Checked when made: bad data does not get further than here.
 
-    ``clusters``, where the data's maker knows them, says which edges are alike: the right peers. ``noise``: edges with
-    a share of their labels flipped, as the definition of the data set wants it; which ones, each run draws. ``names``
-    of the edges, if they have any; ``label_scale``: about the size of the labels, for models that regress.
+    clusters: a number for each edge, the same for edges that are alike and so the right peers; None if unknown.
+    noise: the share of labels to flip, by edge, where the definition of a data set asks for it; each run draws which.
+    names: of the edges; None: they are numbered. label_scale: about the size of the labels, for models that regress.
+    id_values: the raw value of each code, by id field; a field without them has codes that are its ids.
     """
 
     name: str
@@ -45,28 +46,34 @@ class Dataset:
     noise: Mapping[int, float] = dataclasses.field(default_factory=dict)
     names: tuple[str, ...] | None = None
     label_scale: float = 1.0
+    id_values: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_choice("task", self.task, ["classify", "regress"])
         if not self.streams:
             raise InvalidValue("streams", 0, "at least one edge")
         for edge, stream in enumerate(self.streams):
-            _check(f"edge {edge}", stream, self.fields, self.task)
+            _check_stream(f"edge {edge}", stream, self.fields, self.task)
+        sizes = {field.name: field.size for field in self.fields if field.kind == "id"}
+        for name, values in self.id_values.items():
+            check_choice("id_values", name, sizes)
+            if len(values) != sizes[name]:
+                raise InvalidValue(f"id_values: {name}", f"{len(values)} values", f"{sizes[name]}, one for each code")
 
     @property
     def metric(self) -> str:
-        """The score that this task is judged by."""
+        """The score for this task."""
         return "AUC" if self.task == "classify" else "1-SMAPE"
 
     @property
     def edge_names(self) -> list[str]:
-        """What the edges are called: their names, or their numbers."""
+        """The names of the edges, or their numbers if they have none."""
         return list(self.names) if self.names else [str(e) for e in range(len(self.streams))]
 
     def window(self, rows: int | None) -> "Dataset":
-        """The ``rows`` events, of all edges, that follow the first quarter of the time-ordered events; None: all.
+        """Return the ``rows`` events, of all edges, after the first quarter of the time-ordered events; None: all.
 
-        The first quarter is where settings may have been chosen; a shorter look is taken behind it.
+        The first quarter is left out because settings may have been chosen on it.
         """
         total = sum(len(s) for s in self.streams)
         if rows is None or rows >= total:
@@ -76,26 +83,26 @@ class Dataset:
         inside = torch.zeros(total, dtype=torch.bool)
         inside[order[start : start + rows]] = True
         parts = zip(self.streams, torch.split(inside, [len(s) for s in self.streams]), strict=True)
-        return dataclasses.replace(self, streams=tuple(_masked(s, mask) for s, mask in parts))
+        return dataclasses.replace(self, streams=tuple(_select(s, mask) for s, mask in parts))
 
     def flip(self, labels: Tensor) -> Tensor:
-        """Mirror labels in the label range, low + high - y: 0 and 1 change places, and so do small and large numbers."""
+        """Mirror labels in the label range, low + high - y: 0 and 1 change places, and small and large numbers too."""
         low, high = (0.0, 1.0) if self.task == "classify" else self.label_range()
         return low + high - labels
 
     def label_range(self) -> tuple[float, float]:
-        """Smallest and largest label of the whole data set."""
+        """Return the smallest and the largest label of all edges."""
         return (
             min(float(s.labels.min()) for s in self.streams if len(s)),
             max(float(s.labels.max()) for s in self.streams if len(s)),
         )
 
 
-def _masked(stream: Stream, mask: Tensor) -> Stream:
+def _select(stream: Stream, mask: Tensor) -> Stream:
     return Stream({k: v[mask] for k, v in stream.inputs.items()}, stream.labels[mask], stream.times[mask])
 
 
-def _check(where: str, stream: Stream, fields: tuple[Field, ...], task: Task) -> None:
+def _check_stream(where: str, stream: Stream, fields: tuple[Field, ...], task: Task) -> None:
     count = len(stream.labels)
     names = [f.name for f in fields]
     if set(stream.inputs) != set(names):

@@ -1,6 +1,7 @@
 """The numbers of a demonstration: scores beside those of edges that learn alone, and what became of the hostile one."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, final
 
@@ -134,7 +135,7 @@ def learned_alone(
 ) -> dict[str, float | None]:
     """Scores of edges that learn from the same events, with the same model, without peers: simulated."""
     config = msgspec.convert(model, ModelConfig)
-    alone = Dataset(data.name, data.task, data.fields, tuple(streams.values()), label_scale=data.label_scale)
+    alone = replace(data, streams=tuple(streams.values()))
     found = simulate(
         data=alone,
         model=partial(_made, config),

@@ -67,10 +67,9 @@ class Demonstration:
         options: Options,
         show: Callable[[Shot], None],
     ) -> None:
-        self._fleet, self._streams, self._task = fleet, streams, data.task
+        self._fleet, self._data, self._streams = fleet, data, streams
         self._seconds, self._scenes, self._show = seconds, list(scenes), show
         self._options = options
-        self._spread = data.label_range()
         harmed = {scene.edge for scene in scenes if scene.kind in ("kill", "hostile")}
         prefer = sorted(streams, key=lambda name: name in harmed)
         self._shot = Shot("starting the edges", Watcher(fleet, prefer))
@@ -101,8 +100,10 @@ class Demonstration:
     async def _traffic(self, clients: Mapping[str, EdgeClient], stop: asyncio.Event) -> Played:
         shot, counts = self._shot, {name: len(stream) for name, stream in self._streams.items()}
         options = self._options
-        labels = taught(self._scenes, counts, self._spread)
-        replay = Replay(self._streams, clients, options, task=self._task, labels=labels)
+        labels = taught(self._scenes, counts, self._data.label_range())
+        replay = Replay(
+            self._streams, clients, options, task=self._data.task, labels=labels, id_values=self._data.id_values
+        )
         began, start = time.time(), time.monotonic()
         shot.phase = "traffic"
 

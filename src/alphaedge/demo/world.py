@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
 from alphaedge.data.stream import Dataset, Stream
@@ -42,7 +42,7 @@ def world(data: Dataset, names: Sequence[str], name: str, seconds: float) -> Wor
     """The first edges of a data set under new names, with as many events as fit into the time."""
     if len(data.streams) < len(names):
         raise InvalidValue("edges", len(names), f"at most {len(data.streams)}, which {data.name} has")
-    chosen = Dataset(data.name, data.task, data.fields, data.streams[: len(names)], label_scale=data.label_scale)
+    chosen = replace(data, streams=data.streams[: len(names)], clusters=None, names=None, noise={})
     chosen = chosen.window(int(EVENTS_PER_SECOND * seconds))
     alike = dict(zip(names, data.clusters, strict=False)) if data.clusters else {}
     return World(

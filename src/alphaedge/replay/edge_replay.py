@@ -46,6 +46,8 @@ class _Due(NamedTuple):
 class EdgeReplay:
     """Replays one stream to one edge. clock: in seconds, only for differences.
 
+    id_values: the raw value of each code, by id field, which is sent instead of the code.
+
     Nothing is lost silently: what could not be told is kept, told when the edge answers again, and else counted.
     """
 
@@ -59,6 +61,7 @@ class EdgeReplay:
         tally: Counts,
         *,
         taught: Taught,
+        id_values: Mapping[str, NDArray[np.object_]],
         clock: Callable[[], float],
     ) -> None:
         self.edge, self.client, self.plan, self.tally = edge, client, plan, tally
@@ -66,6 +69,7 @@ class EdgeReplay:
         self.gave_up: str | None = None
         self._options, self._taught, self._clock, self._began = options, taught, clock, 0.0
         self._inputs = {name: values.numpy() for name, values in stream.inputs.items()}
+        self._id_values = id_values
         self._labels = stream.labels.numpy().astype(np.float32)
         self._steps = plan.steps()
         self._taking, self._over = asyncio.Lock(), False
@@ -130,6 +134,7 @@ class EdgeReplay:
     async def _predict(self, group: int, moment: float) -> None:
         events, tally = self.plan.slice(group), self.tally
         inputs = {name: values[events] for name, values in self._inputs.items()}
+        inputs |= {name: values[inputs[name]] for name, values in self._id_values.items()}
         # Those that come while the edge is down wait from their own moment on, or a dead one would never be done with.
         until = min((moment if self.down else self._clock()) + self._options.patience, self._end)
         try:

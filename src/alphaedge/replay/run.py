@@ -70,6 +70,7 @@ class Replay:
     """A replay of some streams to the edges of the same names. Make it and run it once, inside an event loop.
 
     labels: what an edge is told of its events, from (edge, first event, labels); scores are always of the true labels.
+    id_values: see ``Dataset``; ids of fields without them are sent as the streams have them.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Replay:
         *,
         task: Task,
         labels: Taught = truth,
+        id_values: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         check_choice("task", task, METRICS)
         if not streams or set(streams) != set(clients):
@@ -92,6 +94,7 @@ class Replay:
         self._runs, self.stopped = False, False
         self._late: list[float] = []
         start = start_of(streams.values())
+        texts = {name: np.array(values, dtype=object) for name, values in (id_values or {}).items()}
         self._lanes = []
         for place, (edge, stream) in enumerate(streams.items()):
             plan = Plan.of(stream, options, start=start, rng=np.random.default_rng([options.seed, place]))
@@ -105,6 +108,7 @@ class Replay:
                     options,
                     tally,
                     taught=labels,
+                    id_values=texts,
                     clock=self._clock,
                 )
             )
@@ -216,12 +220,13 @@ async def replay(
     task: Task,
     on_progress: Watch | None = None,
     labels: Taught = truth,
+    id_values: Mapping[str, Sequence[str]] | None = None,
     stop: asyncio.Event | None = None,
 ) -> ReplayResult:
     """Stream each edge's events to it, tell it later what came of them, and say what came of that.
 
     It ends early, with what came so far, when ``stop`` is set. To have that after a cancellation too, use ``Replay``.
     """
-    whole = Replay(streams, clients, options, task=task, labels=labels)
+    whole = Replay(streams, clients, options, task=task, labels=labels, id_values=id_values)
     await whole.run(on_progress=on_progress, stop=stop)
     return whole.outcome()

@@ -10,12 +10,12 @@ import torch
 from alphaedge import Dataset
 
 real = pytest.mark.skipif(
-    not os.environ.get("ALPHAEDGE_DATA"), reason="ALPHAEDGE_DATA names no folder with the archives"
+    not os.environ.get("ALPHAEDGE_DATA"), reason="ALPHAEDGE_DATA is not set to a folder with the archives"
 )
 
 
 def pack(folder: Path, name: str, members: dict[str, bytes]) -> Path:
-    """A zip file of that name whose members have these paths."""
+    """Write a zip file whose members have these paths."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
@@ -25,7 +25,7 @@ def pack(folder: Path, name: str, members: dict[str, bytes]) -> Path:
 
 
 def same(one: Dataset, two: Dataset) -> bool:
-    """Whether two data sets are equal, bit for bit."""
+    """Tell whether two data sets are equal, bit for bit."""
     return one.fields == two.fields and all(
         torch.equal(a.labels, b.labels)
         and torch.equal(a.times, b.times)

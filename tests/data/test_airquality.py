@@ -1,4 +1,4 @@
-"""Air in Beijing: the hour to come is the label, and no input knows anything of it."""
+"""Air in Beijing: the label is the next hour, and no input depends on it."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ def write(
     third: Sequence[Row] = THIRD,
     weather: Sequence[Row] = WEATHER,
 ) -> Dataset:
-    """The archive with its oddities: other names and line ends in the third file, weather in a folder of its own."""
+    """Write the archive with its oddities: other names and line ends in the third file, weather in its own folder."""
 
     def lines(header: str, rows: Sequence[str], end: str = "\n") -> bytes:
         return "".join(f"{line}{end}" for line in [header, *rows]).encode()
@@ -67,7 +67,7 @@ def write(
         return lines(f"stationId,utc_time,{POLLUTANTS}", [f"{s},{moment(h)},{values}" for s, h, values in rows])
 
     online = [f"{294 + i},{s},{moment(h)},{values}" for i, (s, h, values) in enumerate(third)]
-    hourly = [f"{s},{moment(h)},{values},somebody" for s, h, values in weather]
+    hourly = [f"{s},{moment(h)},{values},source" for s, h, values in weather]
     pack(
         folder,
         "kddcup2018",
@@ -119,10 +119,10 @@ def test_the_label_is_the_next_hours_value(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_the_first_number_is_the_last_value_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = stations(write(tmp_path, monkeypatch))
-    assert found["dongsi"].inputs["past"][:, 0].tolist() == [10, 20, 50, 60, 70]
-    assert found["yanqin"].inputs["past"][:, 0].tolist() == [5]
-    assert hours(found["yanqin"]) == [1], "before anything was measured there is nothing to predict from"
+    edges = stations(write(tmp_path, monkeypatch))
+    assert edges["dongsi"].inputs["past"][:, 0].tolist() == [10, 20, 50, 60, 70]
+    assert edges["yanqin"].inputs["past"][:, 0].tolist() == [5]
+    assert hours(edges["yanqin"]) == [1], "before the first measurement there is nothing to predict from"
 
 
 def test_the_past_goes_back_eight_hours_with_gaps_filled_from_before(
@@ -137,21 +137,21 @@ def test_the_past_goes_back_eight_hours_with_gaps_filled_from_before(
     assert past(dongsi, "PM2.5 5 h ago")[-1] == 20
 
 
-def test_how_old_a_value_is_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = stations(write(tmp_path, monkeypatch))
-    assert now(found["dongsi"], "age of PM2.5") == pytest.approx([0, 2 / 24, 0, 0, 0])
-    assert now(found["dongsi"], "age of SO2") == pytest.approx([0, 1 / 24, 2 / 24, 3 / 24, 4 / 24])
-    assert now(found["yanqin"], "age of PM10") == pytest.approx([1 / 24])
-    assert now(found["aotizhongxin"], "age of PM10") == [1], "never measured is as old as can be"
+def test_inputs_hold_the_age_of_each_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    edges = stations(write(tmp_path, monkeypatch))
+    assert now(edges["dongsi"], "age of PM2.5") == pytest.approx([0, 2 / 24, 0, 0, 0])
+    assert now(edges["dongsi"], "age of SO2") == pytest.approx([0, 1 / 24, 2 / 24, 3 / 24, 4 / 24])
+    assert now(edges["yanqin"], "age of PM10") == pytest.approx([1 / 24])
+    assert now(edges["aotizhongxin"], "age of PM10") == [1], "a value that was never measured has the maximum age"
 
 
-def test_an_age_does_not_grow_beyond_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_age_is_at_most_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows: list[Row] = [("dongsi_aq", 0, "1,1,1,1,1,1"), *(("dongsi_aq", h, "2,,,,,") for h in range(1, 40))]
     data = write(tmp_path, monkeypatch, rows, [], [])
     assert now(data.streams[0], "age of CO") == pytest.approx([min(h, 24) / 24 for h in range(39)])
 
 
-def test_weather_is_that_of_the_nearest_post_last_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weather_is_the_last_report_of_the_nearest_station(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dongsi = stations(write(tmp_path, monkeypatch))["dongsi"]
     assert now(dongsi, "temperature") == [-2.5, -2.5, 1.5, 1.5, 1.5]
     assert now(dongsi, "pressure") == [1028.5, 1028.5, 1020, 1020, 1020]
@@ -162,17 +162,17 @@ def test_weather_is_that_of_the_nearest_post_last_reported(tmp_path: Path, monke
     assert now(dongsi, "weather is known") == [1, 1, 1, 1, 1]
 
 
-def test_old_weather_is_marked_and_weather_to_come_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = stations(write(tmp_path, monkeypatch))
-    assert now(found["yanqin"], "temperature") == [-9]
-    assert now(found["yanqin"], "wind_north") == pytest.approx([-3])
-    assert now(found["yanqin"], "weather is known") == [0]
-    unknown = found["aotizhongxin"]
+def test_old_weather_is_marked_and_later_weather_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    edges = stations(write(tmp_path, monkeypatch))
+    assert now(edges["yanqin"], "temperature") == [-9]
+    assert now(edges["yanqin"], "wind_north") == pytest.approx([-3])
+    assert now(edges["yanqin"], "weather is known") == [0]
+    unknown = edges["aotizhongxin"]
     usual = ("temperature", "pressure", "humidity", "wind_speed", "wind_east", "wind_north", "weather is known")
     assert [now(unknown, c) for c in usual] == [[10], [1010], [50], [0], [0], [0], [0]]
 
 
-def test_the_time_of_day_goes_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_of_day_is_a_point_on_a_circle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dongsi = stations(write(tmp_path, monkeypatch))["dongsi"]
     angles = [2 * math.pi * (14 + h) / 24 for h in (0, 3, 4, 5, 6)]
     assert now(dongsi, "day_sin") == pytest.approx([math.sin(a) for a in angles], abs=1e-6)
@@ -180,7 +180,7 @@ def test_the_time_of_day_goes_round(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("last", range(8))
-def test_what_comes_later_changes_no_input(last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_measurements_change_no_input(last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def other(rows: Sequence[Row], values: str) -> list[Row]:
         return [(s, h, v if h <= last else values) for s, h, v in rows]
 
@@ -188,7 +188,7 @@ def test_what_comes_later_changes_no_input(last: int, tmp_path: Path, monkeypatc
     parts = [other(rows, "77,78,79,80,81,82") for rows in (FIRST, SECOND, THIRD)]
     after = write(tmp_path / "b", monkeypatch, *parts, other(WEATHER, "30,900,99,45,9"))
     for a, b in zip(before.streams, after.streams, strict=True):
-        # Other events may be there, as an hour takes part only if the next one was measured.
+        # The events may differ, since an hour is kept only if the next one was measured.
         both = [t for t in a.times.tolist() if t in b.times.tolist()]
         i, j = ([s.times.tolist().index(t) for t in both] for s in (a, b))
         known = torch.tensor([h <= last for h in hours(a)])[i]
@@ -199,13 +199,13 @@ def test_what_comes_later_changes_no_input(last: int, tmp_path: Path, monkeypatc
         assert sum(h <= last for h in hours(b)) >= sum(h <= last for h in hours(a))
 
 
-def test_a_station_without_a_place_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_station_without_coordinates_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="nowhere_aq"):
         write(tmp_path, monkeypatch, [*FIRST, ("nowhere_aq", 0, "1,1,1,1,1,1")])
 
 
 @real
-def test_in_the_published_archive_no_change_scores_about_089() -> None:
+def test_in_the_published_archive_persistence_scores_about_089() -> None:
     data = airquality.load()
     assert len(data.streams) == 35
     assert data.names is not None

@@ -1,4 +1,4 @@
-"""The Complete Journey: every promotion that was bought, some that were not, and prices of earlier weeks only."""
+"""The Complete Journey: all positives, some negatives, and only prices of earlier weeks."""
 
 import io
 import math
@@ -22,12 +22,12 @@ PRODUCTS = pl.DataFrame(
         "brand": ["National", "Private", "National"],
         "product_category": ["APPLES", None, "FRZN ICE"],
     }
-)  # nothing is said of CHEESE
+)  # CHEESE is missing
 # household, store, product, quantity, sales value, week
 BOUGHT = [
     (1, 316, APPLE, 2, 4.0, 1),
-    (2, 400, APPLE, 1, 5.0, 1),  # elsewhere, where there is no promotion: the price counts all the same
-    (1, 316, APPLE, 0, 0.0, 2),  # nothing was paid, yet it was bought
+    (2, 400, APPLE, 1, 5.0, 1),  # a store without a promotion: the price counts there too
+    (1, 316, APPLE, 0, 0.0, 2),  # nothing was paid, but it was bought
     (1, 316, APPLE, 1, 7.0, 3),
     (2, 337, APPLE, 1, 7.0, 4),
     (2, 337, BREAD, 4, 2.0, 4),
@@ -114,14 +114,14 @@ def test_prices_of_a_week_change_nothing_up_to_that_week(
     assert changed == (week <= 3), "the last price that a later week sees is that of week 3"
 
 
-def test_what_was_bought_in_that_store_and_week_is_a_positive_even_with_quantity_0(
+def test_a_product_bought_in_that_store_and_week_is_a_positive_even_with_quantity_0(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = write(tmp_path, monkeypatch)
     assert [s.labels.tolist() for s in data.streams] == [[1, 1, 1, 1], [1, 1]]
 
 
-def test_a_purchase_in_another_store_or_week_is_not_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_purchase_in_another_store_or_week_is_no_positive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     many = [(APPLE, 500 + s, "0", "0", w) for s in range(40) for w in range(1, 51)]
     bought = [*BOUGHT, (3, 500, APPLE, 1, 1.0, 2)]
     data = write(tmp_path, monkeypatch, bought, [*PROMOTED, *many])
@@ -132,7 +132,7 @@ def test_a_purchase_in_another_store_or_week_is_not_one(tmp_path: Path, monkeypa
     assert {e for e, _ in positive} == {0, 1, store}
 
 
-def test_every_positive_stays_and_about_a_twentieth_of_the_others(
+def test_all_positives_are_kept_and_about_a_twentieth_of_the_negatives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stores = (316, 337)
@@ -146,9 +146,9 @@ def test_every_positive_stays_and_about_a_twentieth_of_the_others(
     assert int((labels == 0).sum()) / others == pytest.approx(0.054, abs=0.015)
 
 
-def test_what_is_not_known_of_a_product_is_a_value_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_properties_of_a_product_have_their_own_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write(tmp_path, monkeypatch)
-    # Sorted: nothing, GROCERY, PRODUCE. CHEESE has no line at all, BREAD no category.
+    # Sorted: unknown, GROCERY, PRODUCE. CHEESE has no row, BREAD no category.
     assert column(data, 0, "department", 4) == [0]
     assert column(data, 0, "department", 1) == [2]
     assert column(data, 0, "category", 1) == [1]
@@ -157,14 +157,14 @@ def test_what_is_not_known_of_a_product_is_a_value_of_its_own(tmp_path: Path, mo
     assert data.streams[1].inputs["department"][bread].tolist() == [1]
 
 
-def test_the_places_of_a_promotion_are_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_promotion_has_its_display_and_mailer_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write(tmp_path, monkeypatch)
     # Displays: 0 3 9 A; mailers: 0 A D H.
     assert data.streams[0].inputs["display"].tolist() == [2, 0, 2, 1]
     assert data.streams[0].inputs["mailer"].tolist() == [0, 1, 0, 2]
 
 
-def test_stores_that_share_households_are_of_one_region(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stores_that_share_households_are_in_one_region(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Eight stores along a road: neighbours 2i and 2i + 1 share ten households, others on the road one.
     stores = [300 + i for i in range(8)]
     pairs = [(stores[i], stores[i + 1]) for i in range(7) for _ in range(10 if i % 2 == 0 else 1)]

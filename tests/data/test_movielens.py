@@ -1,4 +1,4 @@
-"""MovieLens-1M: ratings as they are published, each first digit of a zip code an edge."""
+"""MovieLens-1M: published ratings, one edge per first digit of the zip code."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ MOVIES = [
 ]
 RATINGS = [
     "1::2::5::978300760",
-    "1::1::3::978300760",  # the same second: file order counts
+    "1::1::3::978300760",  # the same second: the order of the file counts
     "2::3952::4::978300000",
     "3::3::1::978299999",
     "1::3952::4::978300700",
@@ -37,9 +37,7 @@ def write(folder: Path, monkeypatch: pytest.MonkeyPatch, ratings: list[str] = RA
     return movielens.load()
 
 
-def test_ratings_go_to_the_first_digit_of_the_zip_code_in_the_order_of_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_edges_are_first_digits_of_zip_codes_in_order_of_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write(tmp_path, monkeypatch)
     assert (data.name, data.task, len(data.streams)) == ("movielens", "classify", 10)
     assert [len(s) for s in data.streams] == [1, 0, 0, 0, 1, 0, 0, 0, 0, 4]
@@ -51,12 +49,12 @@ def test_ratings_go_to_the_first_digit_of_the_zip_code_in_the_order_of_time(
     assert data.streams[4].inputs["user"].tolist() == [6039]
 
 
-def test_four_stars_and_more_are_a_positive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ratings_of_four_and_five_are_positives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ratings = [f"1::1::{stars}::{stars}" for stars in range(1, 6)]
     assert write(tmp_path, monkeypatch, ratings).streams[9].labels.tolist() == [0, 0, 0, 1, 1]
 
 
-def test_users_and_films_are_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inputs_describe_users_and_films(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nine = write(tmp_path, monkeypatch).streams[9]
     assert nine.inputs["gender"].tolist() == [1, 0, 0, 0]
     assert nine.inputs["age"].tolist() == [2, 0, 0, 0]
@@ -68,15 +66,13 @@ def test_users_and_films_are_described(tmp_path: Path, monkeypatch: pytest.Monke
     ]  # fmt: skip
 
 
-def test_the_oldest_user_is_of_the_last_age_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_user_is_in_the_last_age_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write(tmp_path, monkeypatch)
     assert data.streams[0].inputs["age"].tolist() == [6]
     assert data.streams[4].inputs["age"].tolist() == [5]
 
 
-def test_edge_0_has_a_tenth_of_its_labels_flipped_by_definition(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_data_set_flips_a_tenth_of_the_labels_of_edge_0(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert write(tmp_path, monkeypatch).noise == {0: 0.1}
 
 

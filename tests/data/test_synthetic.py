@@ -1,4 +1,4 @@
-"""The synthetic store is what its description says: clusters, new items, sudden changes, drift."""
+"""The synthetic store has what its description says: clusters, new items, sudden changes, drift."""
 
 from typing import Any
 
@@ -13,8 +13,8 @@ def store(**changes: Any) -> Store:
     return Store(**{"edges": 6, "clusters": 2, "events": 600, "items": 30, "users": 20} | changes)
 
 
-def buys(data: Dataset, edge: int, items: int, *, after: float = 0.0, before: float = 1.0) -> np.ndarray:
-    """The share of views of each item that end in a purchase, within a time; NaN for an item never seen."""
+def purchase_rates(data: Dataset, edge: int, items: int, *, after: float = 0.0, before: float = 1.0) -> np.ndarray:
+    """Return the share of an item's views that end in a purchase, within a time; NaN for an item never seen."""
     stream = data.streams[edge]
     when = (stream.times >= after) & (stream.times < before)
     item, bought = stream.inputs["item"][when].numpy(), stream.labels[when].numpy()
@@ -22,7 +22,7 @@ def buys(data: Dataset, edge: int, items: int, *, after: float = 0.0, before: fl
         return np.bincount(item, bought, minlength=items) / np.bincount(item, minlength=items)
 
 
-def likeness(a: np.ndarray, b: np.ndarray) -> float:
+def similarity(a: np.ndarray, b: np.ndarray) -> float:
     both = np.isfinite(a) & np.isfinite(b)
     return float(np.corrcoef(a[both], b[both])[0, 1])
 
@@ -41,7 +41,7 @@ def test_another_seed_gives_other_events() -> None:
     assert not torch.equal(one.streams[0].times[:100], two.streams[0].times[:100])
 
 
-def test_clusters_are_as_many_and_as_even_as_asked() -> None:
+def test_there_are_as_many_clusters_as_asked_of_about_equal_size() -> None:
     clusters = synthetic(store(edges=7, clusters=3)).clusters
     assert clusters is not None
     assert sorted(np.bincount(clusters).tolist()) == [2, 2, 3]
@@ -53,7 +53,7 @@ def test_no_more_clusters_than_edges() -> None:
     assert sorted(clusters) == [0, 1]
 
 
-def test_an_edge_has_about_the_events_asked_for() -> None:
+def test_an_edge_has_about_as_many_events_as_asked() -> None:
     counts = [len(s) for s in synthetic(store(edges=12, events=400)).streams]
     assert all(300 <= c <= 500 for c in counts)
     assert len(set(counts)) > 1
@@ -72,20 +72,20 @@ def test_both_outcomes_are_common() -> None:
 
 
 def test_regions_of_a_cluster_buy_alike_and_others_do_not() -> None:
-    data = synthetic(store(events=6000, pull=3.0, drift=0.0, changes=0, new_items=0.0))
-    rates = [buys(data, e, 30) for e in range(6)]
+    data = synthetic(store(events=6000, appeal=3.0, drift=0.0, changes=0, new_items=0.0))
+    rates = [purchase_rates(data, e, 30) for e in range(6)]
     inside, outside = [], []
     assert data.clusters is not None
     for a in range(6):
         for b in range(a):
-            (inside if data.clusters[a] == data.clusters[b] else outside).append(likeness(rates[a], rates[b]))
+            (inside if data.clusters[a] == data.clusters[b] else outside).append(similarity(rates[a], rates[b]))
     assert min(inside) > 0.9
     assert max(outside) < 0.5
 
 
-def test_without_pull_clusters_hardly_matter() -> None:
-    pulled, flat = (synthetic(store(events=6000, pull=p, drift=0.0, changes=0, new_items=0.0)) for p in (3.0, 0.0))
-    assert np.nanstd(buys(flat, 0, 30)) < 0.6 * np.nanstd(buys(pulled, 0, 30))
+def test_without_appeal_clusters_hardly_matter() -> None:
+    strong, none = (synthetic(store(events=6000, appeal=a, drift=0.0, changes=0, new_items=0.0)) for a in (3.0, 0.0))
+    assert np.nanstd(purchase_rates(none, 0, 30)) < 0.6 * np.nanstd(purchase_rates(strong, 0, 30))
 
 
 def test_new_items_are_not_seen_before_they_appear() -> None:
@@ -97,7 +97,7 @@ def test_new_items_are_not_seen_before_they_appear() -> None:
     assert 8 <= late <= 28  # about half of them, born evenly over nine tenths of the run
 
 
-def test_with_no_new_items_everything_is_there_at_once() -> None:
+def test_without_new_items_all_items_are_there_from_the_start() -> None:
     data = synthetic(store(events=3000, new_items=0.0))
     early = torch.cat([s.inputs["item"][s.times < 0.2] for s in data.streams])
     assert len(early.unique()) == 30
@@ -105,25 +105,30 @@ def test_with_no_new_items_everything_is_there_at_once() -> None:
 
 def test_a_drifting_cluster_turns_into_another() -> None:
     kept, turned = (
-        synthetic(store(events=8000, drift=d, changes=0, new_items=0.0, pull=3.0, clusters=6)) for d in (0.0, 1.0)
+        synthetic(store(events=8000, drift=d, changes=0, new_items=0.0, appeal=3.0, clusters=6)) for d in (0.0, 1.0)
     )
 
-    def staying(data: Dataset) -> float:
-        each = [likeness(buys(data, e, 30, before=0.15), buys(data, e, 30, after=0.85)) for e in range(6)]
+    def persistence(data: Dataset) -> float:
+        each = [
+            similarity(purchase_rates(data, e, 30, before=0.15), purchase_rates(data, e, 30, after=0.85))
+            for e in range(6)
+        ]
         return sum(each) / len(each)
 
-    assert staying(kept) > 0.9
-    assert staying(turned) < 0.6
+    assert persistence(kept) > 0.9
+    assert persistence(turned) < 0.6
 
 
-def test_a_sudden_change_meets_one_cluster_alone() -> None:
+def test_a_sudden_change_affects_a_single_cluster() -> None:
     calm, shaken = (
         synthetic(store(events=8000, changes=c, drift=0.0, new_items=0.0, edges=6, clusters=3, seed=1)) for c in (0, 1)
     )
     assert shaken.clusters is not None
-    # The one change alters some regions' purchases against the same world without it.
+    # The change alters purchases in some regions, compared with the same world without it.
     moved = {
-        c for e, c in enumerate(shaken.clusters) if np.nanmax(np.abs(buys(calm, e, 30) - buys(shaken, e, 30))) > 0.2
+        c
+        for e, c in enumerate(shaken.clusters)
+        if np.nanmax(np.abs(purchase_rates(calm, e, 30) - purchase_rates(shaken, e, 30))) > 0.2
     }
     assert len(moved) == 1
 
@@ -132,11 +137,11 @@ def test_a_sudden_change_meets_one_cluster_alone() -> None:
     ("field", "bad"),
     [
         ("edges", 0), ("clusters", 0), ("events", 0), ("items", -1), ("users", 1.5), ("new_items", 1.1),
-        ("drift", -0.1), ("changes", -1), ("pull", -1.0), ("pull", float("nan")), ("seed", -1), ("events", True),
+        ("drift", -0.1), ("changes", -1), ("appeal", -1.0), ("appeal", float("nan")), ("seed", -1), ("events", True),
         ("items", "many"),
     ],
 )  # fmt: skip
-def test_a_store_that_cannot_be_is_refused(field: str, bad: Any) -> None:
+def test_an_invalid_store_is_refused(field: str, bad: Any) -> None:
     with pytest.raises(InvalidValue) as caught:
         store(**{field: bad})
     assert caught.value.field == field

@@ -1,4 +1,4 @@
-"""Ta-Feng: receipts are positives, and what a customer left alone that day comes from the shelves of four weeks."""
+"""Ta-Feng: purchases are positives, and negatives are drawn from what the store sold in four weeks."""
 
 import math
 from collections import Counter
@@ -27,23 +27,23 @@ def area(customer: int) -> str:
 
 
 def receipts(seed: int = 0, days: int = 50) -> list[Line]:
-    """Every product is sold on day 0; later each is sold in its own weeks only, so shelves change."""
+    """Make receipts: all products are sold on day 0, later each only in its own weeks, so the assortment changes."""
     rng = np.random.default_rng(seed)
-    found: list[Line] = [(0, p % 8, p, 1, 10.0) for p in range(30)]
+    lines: list[Line] = [(0, p % 8, p, 1, 10.0) for p in range(30)]
     for day in range(1, days):
         on_sale = [p for p in range(30) if (p + day // 5) % 4 == 0 and (p < 25 or day > 40)]
         for customer in range(8):
-            found += [
+            lines += [
                 (day, customer, product, int(rng.integers(1, 4)), float(rng.integers(10, 90)))
                 for product in rng.choice(on_sale, size=2, replace=False).tolist()
             ]
-    return found
+    return lines
 
 
 def write(
     folder: Path, monkeypatch: pytest.MonkeyPatch, lines: Sequence[Line], *, by_area: bool = False, seed: int = 0
 ) -> Dataset:
-    """As it is published: a byte-order mark, everything quoted, month/day/year without zeros, CRLF, ages missing."""
+    """Write the published format: byte-order mark, everything quoted, month/day/year without zeros, CRLF, no ages."""
     text = [",".join(f'"{name}"' for name in HEADER.split(","))]
     for day, customer, product, amount, price in lines:
         when = START + timedelta(days=day)
@@ -64,12 +64,12 @@ Event = tuple[int, int, int, int, float]  # day, customer, product, label, logar
 
 def events(data: Dataset) -> list[Event]:
     first = (START - date(1970, 1, 1)).days
-    found = []
+    listed = []
     for s in data.streams:
         days = [math.floor(t) - first for t in s.times.tolist()]
         keys = (s.inputs["customer"].tolist(), s.inputs["product"].tolist(), s.labels.int().tolist())
-        found += list(zip(days, *keys, [round(p, 4) for p in s.inputs["price"][:, 0].tolist()], strict=True))
-    return found
+        listed += list(zip(days, *keys, [round(p, 4) for p in s.inputs["price"][:, 0].tolist()], strict=True))
+    return listed
 
 
 def test_every_purchase_is_a_positive_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +80,7 @@ def test_every_purchase_is_a_positive_once(tmp_path: Path, monkeypatch: pytest.M
     assert Counter(positives) == Counter({(d, c, p) for d, c, p, _, _ in lines})
 
 
-def test_what_was_left_alone_was_on_the_shelves_and_not_bought_that_day(
+def test_a_negative_is_in_the_assortment_and_was_not_bought_that_day(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = receipts()
@@ -93,14 +93,14 @@ def test_what_was_left_alone_was_on_the_shelves_and_not_bought_that_day(
         assert any((d, product) in sold for d in range(day - 27, day + 1))
     drawn, purchases = Counter((d, c) for d, c, _ in negatives), Counter((d, c) for d, c, _ in bought)
     assert all(drawn[key] <= purchases[key] for key in drawn), "one draw for each purchase"
-    # Only draws that the customer had bought are missing: 2 of about 20 on the shelves.
+    # Draws of products that the customer bought are dropped: 2 of about 20 in the assortment.
     assert len(negatives) > 0.85 * len(bought)
-    # Products 25 to 29 are off the shelves from day 28 until they return.
+    # Products 25 to 29 are not in the assortment from day 28 until they return.
     assert not {p for d, _, p in negatives if 28 <= d <= 40} & set(range(25, 30))
     assert {p for d, _, p in negatives if d < 28} & set(range(25, 30))
 
 
-def test_shelves_hold_what_was_sold_28_days_ago_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_assortment_goes_back_28_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[Line] = [(0, 0, 0, 1, 1.0)]
     lines += [(day, c, 1 + c % 2, 1, 1.0) for day in (27, 28) for c in range(300)]
     negatives = [(d, p) for d, _, p, label, _ in events(write(tmp_path, monkeypatch, lines)) if not label]
@@ -109,7 +109,7 @@ def test_shelves_hold_what_was_sold_28_days_ago_at_most(tmp_path: Path, monkeypa
     assert {p for d, p in negatives if d == 28} == {1, 2}
 
 
-def test_a_price_is_the_products_mean_on_the_last_day_before_that_it_was_sold(
+def test_a_price_is_the_mean_of_the_last_earlier_day_when_the_product_was_sold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines: list[Line] = [
@@ -119,24 +119,24 @@ def test_a_price_is_the_products_mean_on_the_last_day_before_that_it_was_sold(
         *((3, c, 2, 1, 1.0) for c in range(100)),
         (4, 0, 0, 1, 99.0),
     ]  # fmt: skip
-    found = {(d, p, label, price) for d, _, p, label, price in events(write(tmp_path, monkeypatch, lines))}
+    priced = {(d, p, label, price) for d, _, p, label, price in events(write(tmp_path, monkeypatch, lines))}
 
     def prices(day: int, product: int) -> set[float]:
-        return {price for d, p, _, price in found if (d, p) == (day, product)}
+        return {price for d, p, _, price in priced if (d, p) == (day, product)}
 
     assert prices(0, 0) == {0.0}, "not known yet"
     assert prices(1, 1) == {0.0}
     assert prices(2, 1) == {round(math.log1p(8), 4)}
-    assert prices(3, 0) == {round(math.log1p(20), 4)}, "left alone, at the price of day 0 and not of day 4"
+    assert prices(3, 0) == {round(math.log1p(20), 4)}, "a negative has the price of day 0, not of day 4"
     assert prices(3, 1) == {round(math.log1p(2), 4)}
     assert prices(4, 0) == {round(math.log1p(20), 4)}
 
 
 @pytest.mark.parametrize("last", [5, 27, 35, 44])
-def test_what_comes_later_changes_nothing_before(last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_receipts_change_nothing_before_them(last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = receipts()
     later: list[Line] = [(d, c, (p + 7) % 30, a, v * 3) for d, c, p, a, v in lines if d > last]
-    later += [(last + 1, c, 999, 1, 5.0) for c in range(8)]  # a product that nobody knew
+    later += [(last + 1, c, 999, 1, 5.0) for c in range(8)]  # a new product
     before = write(tmp_path / "a", monkeypatch, lines)
     after = write(tmp_path / "b", monkeypatch, [*(line for line in lines if line[0] <= last), *sorted(later)])
     early = Counter(e for e in events(before) if e[0] <= last)
@@ -155,7 +155,7 @@ def test_customers_live_in_four_regions_or_eight_areas(tmp_path: Path, monkeypat
     assert [set(s.inputs["area"].tolist()) for s in eight.streams] == [{a} for a in range(8)]
 
 
-def test_no_age_group_is_a_group_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_age_group_has_its_own_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write(tmp_path, monkeypatch, receipts())
     ages = {}
     for s in data.streams:
@@ -175,7 +175,7 @@ def test_a_days_events_are_shuffled(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert labels not in (sorted(labels), sorted(labels, reverse=True))
 
 
-def test_a_seed_gives_the_same_draws_again_and_another_gives_others(
+def test_equal_seeds_draw_equal_negatives_and_other_seeds_draw_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = write(tmp_path, monkeypatch, receipts(), seed=1)

@@ -150,7 +150,7 @@ EVERYTHING = Settings(
     clock="batch-index",
     initial="different",
     executor="one-at-a-time",
-    store=Store(edges=5, events=99, pull=2.5, seed=3),
+    store=Store(edges=5, events=99, appeal=2.5, seed=3),
     method=MethodSettings(aggregate_every=9, peers=2, weight_batches=2, home=False, newcomer=0.25),
     conditions=Conditions(
         delay=1, staleness=2, drop=0.1, noisy_edges=(1, 2), label_noise=0.1, joins={1: 0.25}, leaves={2: 0.5, 1: 0.75}

@@ -154,7 +154,7 @@ def test_an_edge_that_was_the_first_learns_from_those_that_come_later(method: st
 
 
 PLANTED = Store(
-    edges=12, clusters=3, events=1000, items=12, users=5, categories=4, pull=3.0, drift=0.0, changes=0, new_items=0.0
+    edges=12, clusters=3, events=1000, items=12, users=5, categories=4, appeal=3.0, drift=0.0, changes=0, new_items=0.0
 )
 
 

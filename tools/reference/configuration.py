@@ -107,7 +107,7 @@ SIMULATION_KEYS: Final[Mapping[str, str]] = {
     "store.new_items": "share of the items that appear only during the run",
     "store.changes": "sudden changes of what sells, each in one cluster",
     "store.drift": "how far a cluster's taste turns into another's over the run, 0 to 1",
-    "store.pull": "how much an item's own appeal matters",
+    "store.appeal": "how much an item's own appeal matters",
     "store.seed": "seed of the store; each run adds its own number",
 }
 TITLES: Final[Mapping[str, str]] = {

@@ -1,12 +1,13 @@
 """The Complete Journey (dunnhumby): will a promoted product be bought in this store this week?
 
-A stand-in for the paper's private Dataset-A. An event is a promotion of a product in one of 112 stores in one week of
-2017; it is a positive if a household of the panel bought the product there in that week (1.34% of 20.9 million).
-All positives stay, and of the others about four times as many, chosen by a hash of product, store and week: AUC does
-not depend on the share, and learning does not drown. A price is the last one paid anywhere before the week.
+A stand-in for the paper's private Dataset-A. An event is the promotion of a product in one of 112 stores in one week of
+2017. It is a positive if a household of the panel bought the product in that store and week (1.34% of 20.9 million).
+All positives are kept, and about four times as many negatives, chosen by a hash of product, store and week. AUC does
+not depend on the share of positives, and learning is not swamped by negatives. The price of a product is the last one
+paid in any store before the week.
 
-Edges are four regions, or the stores themselves. The data do not say where a store is, but households shop near home:
-stores that share households are neighbours, and the graph of shared households is cut in half twice.
+Edges are four regions, or the stores themselves. The data do not say where stores are, but households shop near home:
+stores that share households are close, so the graph of shared households is cut in half twice.
 """
 
 from typing import Final
@@ -16,7 +17,7 @@ import polars as pl
 
 from alphaedge.core.fields import Field
 from alphaedge.data.archive import Archive, read
-from alphaedge.data.frame import codes, field, streams
+from alphaedge.data.event_frame import code_field, codes, raw_values, split_by_edge
 from alphaedge.data.stream import Dataset
 
 ARCHIVE: Final = Archive(
@@ -29,13 +30,12 @@ ARCHIVE: Final = Archive(
         "promotions.parquet": "71eda1c9654f7b9ebd1c125050a520c5",
     },
 )
-# Of 10,000 promotions that nobody bought, so many stay: about four for each that somebody did.
-KEPT: Final = 540
+KEPT_NEGATIVES: Final = 540  # of every 10,000: about four per positive
 KEY: Final = ("store_id", "product_id", "week")
 
 
 def load(*, by_store: bool = False) -> Dataset:
-    """The promotions in the order of their weeks; within a week in the order of a hash."""
+    """Load promotions in order of weeks, and within a week in the order of a hash."""
     bought = pl.read_parquet(
         read(ARCHIVE, "transactions.parquet"),
         columns=["household_id", "store_id", "product_id", "quantity", "sales_value", "week"],
@@ -57,17 +57,19 @@ def load(*, by_store: bool = False) -> Dataset:
     )
     kinds = ("department", "category", "brand", "display", "mailer", "store")
     fields = (
-        field(frame, "product", "id"),
-        *(field(frame, c, "category") for c in kinds),
+        code_field(frame, "product", "id"),
+        *(code_field(frame, c, "category") for c in kinds),
         Field("price", "number", 2),
     )
     columns = {"price": ["log_price", "price_known"]}
     name = "completejourney-stores" if by_store else "completejourney"
-    return Dataset(name, "classify", fields, streams(frame, len(set(region.values())), fields, columns))
+    parts = split_by_edge(frame, len(set(region.values())), fields, columns)
+    id_values = {"product": raw_values(frame["product"], frame["product_id"])}
+    return Dataset(name, "classify", fields, parts, id_values=id_values)
 
 
 def _events(bought: pl.DataFrame) -> pl.DataFrame:
-    """The promotions that stay: key, places, label, time in weeks, and the last price before the week."""
+    """Return the kept promotions: key, places, label, time in weeks, and the last price before the week."""
     promotions = pl.scan_parquet(read(ARCHIVE, "promotions.parquet"))
     spread = (
         pl.col("product_id") * 2_654_435_761 + pl.col("store_id") * 40_503 + pl.col("week") * 69_069_069
@@ -75,10 +77,10 @@ def _events(bought: pl.DataFrame) -> pl.DataFrame:
     promotions = promotions.with_columns(spread=spread)
     pairs = bought.lazy().select(KEY).unique()
     positive = promotions.join(pairs, on=KEY, how="semi").with_columns(label=pl.lit(1.0))
-    others = promotions.filter(pl.col("spread") % 10_000 < KEPT).join(pairs, on=KEY, how="anti")
+    others = promotions.filter(pl.col("spread") % 10_000 < KEPT_NEGATIVES).join(pairs, on=KEY, how="anti")
     whole = pl.concat([positive, others.with_columns(label=pl.lit(0.0))])
     events = whole.collect(engine="streaming")
-    # Spread again: those that stay lie close together in the first hash.
+    # Hashed again, since the kept ones are close together in the first hash.
     events = events.with_columns(time=pl.col("week") + (pl.col("spread") * 7_919 % 1_000_003) / 1_000_003)
     paid = bought.filter(pl.col("quantity") > 0).group_by("product_id", "week")
     prices = paid.agg(price=(pl.col("sales_value").sum() / pl.col("quantity").sum())).sort("week")
@@ -93,7 +95,7 @@ def _products() -> pl.DataFrame:
 
 
 def _regions(bought: pl.DataFrame, stores: list[int]) -> list[int]:
-    """Four regions of equal size: the graph of shared households, cut in half twice at the Fiedler vector's median."""
+    """Cut the graph of shared households in half twice, at the median of its Fiedler vector: four equal regions."""
     visits = bought.filter(pl.col("store_id").is_in(stores)).select("household_id", "store_id").unique()
     number = {s: i for i, s in enumerate(stores)}
     households = {h: i for i, h in enumerate(sorted(visits["household_id"].unique()))}
@@ -109,8 +111,8 @@ def _regions(bought: pl.DataFrame, stores: list[int]) -> list[int]:
             members = np.flatnonzero(region == part)
             halves[members] += _upper_half(shared[np.ix_(members, members)])
         region = halves
-    found: list[int] = region.tolist()
-    return found
+    regions: list[int] = region.tolist()
+    return regions
 
 
 def _upper_half(shared: np.ndarray) -> np.ndarray:
@@ -118,5 +120,5 @@ def _upper_half(shared: np.ndarray) -> np.ndarray:
     _, vectors = np.linalg.eigh(np.eye(len(shared)) - shared * scale[:, None] * scale)
     fiedler = vectors[:, 1] * scale
     upper = np.argsort(np.argsort(fiedler)) >= len(fiedler) / 2
-    same: np.ndarray = upper == upper[0]  # whatever sign the vector came with
+    same: np.ndarray = upper == upper[0]  # independent of the sign of the vector
     return same

@@ -1,7 +1,7 @@
-"""MovieLens-1M: will a user like a film? One edge for each first digit of the user's zip code.
+"""MovieLens-1M: will a user like a film? One edge per first digit of the user's zip code.
 
-A rating of 4 or 5 is a positive. As in the paper, 10% of one edge's labels are flipped; here it is edge 0, scored on
-its flipped labels like every other. Harper and Konstan, ACM TiiS 2015; https://grouplens.org/datasets/movielens/1m.
+Ratings of 4 and 5 are positives. As in the paper, 10% of the labels of one edge are flipped. Here it is edge 0, and it
+is scored on the flipped labels. Harper and Konstan, ACM TiiS 2015; https://grouplens.org/datasets/movielens/1m.
 """
 
 from typing import Final
@@ -10,7 +10,7 @@ import polars as pl
 
 from alphaedge.core.fields import Field
 from alphaedge.data.archive import Archive, read
-from alphaedge.data.frame import streams
+from alphaedge.data.event_frame import split_by_edge
 from alphaedge.data.stream import Dataset
 
 ARCHIVE: Final = Archive(
@@ -43,7 +43,7 @@ FIELDS: Final = (
 
 
 def load() -> Dataset:
-    """All ratings in the order of their times."""
+    """Load all ratings, in order of time."""
     users = _table(
         "users.dat", {"user": pl.Int64, "sex": pl.String, "years": pl.Int64, "job": pl.Int64, "zip": pl.String}
     )
@@ -66,12 +66,17 @@ def load() -> Dataset:
     )
     frame = frame.join(users, on="user", how="left").join(movies, on="movie", how="left")
     return Dataset(
-        "movielens", "classify", FIELDS, streams(frame, EDGES, FIELDS, {"genres": GENRES}), noise={NOISY_EDGE: 0.1}
+        "movielens",
+        "classify",
+        FIELDS,
+        split_by_edge(frame, EDGES, FIELDS, {"genres": GENRES}),
+        noise={NOISY_EDGE: 0.1},
+        id_values={name: [str(n + 1) for n in range(size)] for name, size in (("user", USERS), ("movie", MOVIES))},
     )
 
 
 def _table(member: str, schema: dict[str, type[pl.DataType]]) -> pl.DataFrame:
-    # Fields are separated by two characters, and titles are in Latin-1: neither is for a CSV reader.
+    # A CSV reader takes neither separators of two characters nor Latin-1, the encoding of the titles.
     text = read(ARCHIVE, member).getvalue().decode("latin-1").replace("::", "\t")
     return pl.read_csv(
         text.encode(),

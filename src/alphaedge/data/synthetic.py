@@ -1,18 +1,18 @@
-"""The synthetic regional store: view and purchase events in n regions, with the right peers known.
+"""A synthetic store: views and purchases in n regions, with known clusters of similar regions.
 
-Each region is a shop. Its customers look at items and buy some. Regions belong to hidden **clusters of taste**: what
-sells in one region of a cluster sells in the others, and something else in the other clusters. The chance that a
-view of item i in region r at time t ends in a purchase is
+Each region is a shop whose customers view items and buy some. Regions belong to hidden **clusters of taste**: what
+sells in one region sells in the other regions of its cluster, but not in other clusters. A view of item i in region r
+at time t leads to a purchase with probability
 
-    sigmoid( b + pull * appeal_c(i, t) + taste_r . category(i) - sense_c * price(i) + 0.5 * stock(i, t) + user )
+    sigmoid( b + a * appeal_c(i, t) + taste_r . category(i) - sensitivity_c * price(i) + 0.5 * stock(i, t) + user )
 
-where appeal_c(i, t) is the cluster's appeal of each single item. Planted on top:
+where appeal_c(i, t) is the appeal of item i in the cluster and a is ``Store.appeal``. In addition there are
 
-- **new items**: a share of the catalogue appears only in the course of the run;
-- **sudden changes**: at a few moments some items' appeal jumps, in one cluster alone;
-- **drift**: a cluster's appeals turn slowly into others.
+- **new items**: a share of the catalogue appears during the run;
+- **sudden changes**: at a few moments, the appeal of some items jumps in a single cluster;
+- **drift**: the appeals of a cluster slowly turn into others.
 
-A region sees each item rarely, so it learns much faster with its own cluster, and nothing good from the others.
+A region sees each item rarely, so it learns much faster with its own cluster, and is misled by the others.
 """
 
 from typing import final
@@ -35,10 +35,10 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     items: int = 1_000
     categories: int = 8
     users: int = 300  # per region
-    new_items: float = 0.3
-    changes: int = 4
-    drift: float = 0.5
-    pull: float = 1.6
+    new_items: float = 0.3  # share of the items that appear during the run
+    changes: int = 4  # sudden ones, in the whole run
+    drift: float = 0.5  # how far the appeals of a cluster turn into others over the run
+    appeal: float = 1.6  # how much an item's own appeal matters
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -47,16 +47,16 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         for name in ("new_items", "drift"):
             check_number(name, getattr(self, name), low=0, high=1)
         check_number("changes", self.changes, low=0, whole=True)
-        check_number("pull", self.pull, low=0)
+        check_number("appeal", self.appeal, low=0)
         check_number("seed", self.seed, low=0, whole=True)
 
-    def least_events(self) -> int:
-        """The fewest events that a region can have: regions differ in size."""
+    def min_events(self) -> int:
+        """Return the smallest number of events that a region can have: regions differ in size."""
         return max(1, int(self.events * 0.75))
 
 
 def synthetic(store: Store) -> Dataset:
-    """Generate the store's events. The same settings give the same events.
+    """Generate the events of a store. Equal settings give equal events.
 
     >>> data = synthetic(Store(edges=4, clusters=2, events=100))
     >>> len(data.streams), sorted(set(data.clusters))
@@ -75,7 +75,7 @@ def synthetic(store: Store) -> Dataset:
 
 @final
 class _World:
-    """What all regions share: the catalogue, the clusters and what happens to them."""
+    """What all regions share: the catalogue, the clusters, and how both change over time."""
 
     def __init__(self, store: Store, rng: np.random.Generator) -> None:
         s = self.store = store
@@ -83,13 +83,13 @@ class _World:
         self.cluster = rng.permutation(np.arange(s.edges) % clusters)
         self.category = rng.integers(s.categories, size=s.items)
         self.price = rng.normal(size=s.items)
-        self.restocked = rng.random(s.items)  # phase of the stock's cycle
+        self.restocked = rng.random(s.items)  # phase of the stock cycle
         born = rng.random(s.items) * 0.9
         self.born = np.where(rng.random(s.items) < s.new_items, born, 0.0)
         self.popularity = 1 / (1 + rng.permutation(s.items)) ** 0.6
-        self.appeal = rng.normal(size=(2, clusters, s.items))  # at the start, and what it drifts to
+        self.appeal = rng.normal(size=(2, clusters, s.items))  # at the start, and where it drifts to
         self.taste = rng.normal(size=(clusters, s.categories)) * 0.5
-        self.sense = rng.normal(size=clusters) * 0.4
+        self.price_sensitivity = rng.normal(size=clusters) * 0.4
         self.when = np.sort(rng.random(s.changes))
         self.where = rng.integers(clusters, size=s.changes)
         self.jump = rng.normal(size=(s.changes, s.items)) * 2 * (rng.random((s.changes, s.items)) < 0.15)
@@ -97,21 +97,21 @@ class _World:
     def region(self, r: int) -> Stream:
         s = self.store
         rng = np.random.default_rng([s.seed, 78, r])
-        events = max(s.least_events(), int(s.events * rng.uniform(0.75, 1.25)))
+        events = max(s.min_events(), int(s.events * rng.uniform(0.75, 1.25)))
         time = np.sort(rng.random(events))
         cluster = self.cluster[r]
         item = self._views(time, rng)
         user = rng.integers(s.users, size=events)
         stock = 1 - (time * 12 + self.restocked[item]) % 1
         taste = self.taste[cluster] + rng.normal(size=s.categories) * 0.15
-        fond = rng.normal(size=s.users) * 0.4
+        fondness = rng.normal(size=s.users) * 0.4
         turn = time * s.drift * np.pi / 2
         appeal = np.cos(turn) * self.appeal[0, cluster, item] + np.sin(turn) * self.appeal[1, cluster, item]
         for moment, where, jump in zip(self.when, self.where, self.jump, strict=True):
             if where == cluster:
                 appeal = appeal + jump[item] * (time >= moment)
-        logit = s.pull * appeal + taste[self.category[item]] - self.sense[cluster] * self.price[item]
-        logit = logit + 0.5 * (stock - 0.5) + fond[user] - 0.8
+        logit = s.appeal * appeal + taste[self.category[item]] - self.price_sensitivity[cluster] * self.price[item]
+        logit = logit + 0.5 * (stock - 0.5) + fondness[user] - 0.8
         bought = rng.random(events) < 1 / (1 + np.exp(-logit))
         numbers = np.stack([self.price[item], stock * 2 - 1, np.clip((time - self.born[item]) * 4, 0, 1)], axis=1)
         return Stream(
@@ -126,7 +126,7 @@ class _World:
         )
 
     def _views(self, time: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Which item each event looks at: popular ones more often, none before it is born."""
+        """Draw the item of each view: popular ones more often, none before it appears."""
         item = np.empty(len(time), dtype=np.int64)
         waiting = np.arange(len(time))
         chance = np.cumsum(self.popularity) / self.popularity.sum()

@@ -1,9 +1,10 @@
-"""Ta-Feng grocery store: will a customer buy a product today? Edges are where customers live.
+"""Ta-Feng grocery store: will a customer buy a product today? Edges are the areas where customers live.
 
-A stand-in for the paper's private Dataset-B. Every (day, customer, product) of the receipts of November 2000 to
-February 2001 is a positive; for each, one product that the customer did not buy that day is drawn from the assortment,
-the products sold in the store in the last four weeks, that day included. A price is the product's mean on the last
-day before that it was sold. https://www.kaggle.com/datasets/chiranjivdas09/ta-feng-grocery-dataset.
+A stand-in for the paper's private Dataset-B. Every (day, customer, product) in the receipts of November 2000 to
+February 2001 is a positive. For each, a product that the customer did not buy that day is drawn as a negative from the
+assortment: the products that the store sold in the last four weeks, that day included. The price of a product is its
+mean price on the last earlier day when it was sold.
+https://www.kaggle.com/datasets/chiranjivdas09/ta-feng-grocery-dataset.
 """
 
 from typing import Final
@@ -13,17 +14,17 @@ import polars as pl
 
 from alphaedge.core.fields import Field
 from alphaedge.data.archive import Archive, read
-from alphaedge.data.frame import codes, field, streams
+from alphaedge.data.event_frame import code_field, codes, split_by_edge
 from alphaedge.data.stream import Dataset
 
 ARCHIVE: Final = Archive("tafeng", "https://www.kaggle.com/datasets/chiranjivdas09/ta-feng-grocery-dataset")
-# The store's own district, its largest neighbour across the city limit, the rest of the city's centre, all others.
+# The district of the store, its largest neighbour outside the city, the rest of the city centre, and all others.
 REGIONS: Final = {"115": 0, "221": 1, "110": 2, "105": 2, "106": 2, "114": 3, "Others": 3, "Unknown": 3}
 ASSORTMENT_DAYS: Final = 28
 
 
 def load(*, by_area: bool = False, seed: int = 0) -> Dataset:
-    """Purchases and products left alone, in the order of days; within a day shuffled."""
+    """Load purchases and negatives, in order of days, shuffled within a day."""
     sold = _receipts()
     rng = np.random.default_rng(seed)
     pairs = _with_negatives(sold, rng)
@@ -46,18 +47,18 @@ def load(*, by_area: bool = False, seed: int = 0) -> Dataset:
         log_price=pl.col("price").log1p().fill_null(0),
     )
     fields = (
-        field(frame, "customer", "id"),
-        field(frame, "product", "id"),
-        *(field(frame, c, "category") for c in ("subclass", "age", "area")),
+        code_field(frame, "customer", "id"),
+        code_field(frame, "product", "id"),
+        *(code_field(frame, c, "category") for c in ("subclass", "age", "area")),
         Field("price", "number", 2),
     )
     name = "tafeng-areas" if by_area else "tafeng"
-    parts = streams(frame, len(set(numbers.values())), fields, {"price": ["log_price", "price_known"]})
+    parts = split_by_edge(frame, len(set(numbers.values())), fields, {"price": ["log_price", "price_known"]})
     return Dataset(name, "classify", fields, parts)
 
 
 def _receipts() -> pl.DataFrame:
-    """One row for each day, customer and product: with age group, area, subclass and unit price."""
+    """Read one row per day, customer and product, with age group, area, subclass and unit price."""
     text = read(ARCHIVE, "ta_feng_all_months_merged.csv").getvalue().removeprefix(b"\xef\xbb\xbf")
     raw = pl.read_csv(text, infer_schema=False)
     lines = raw.select(
@@ -73,12 +74,12 @@ def _receipts() -> pl.DataFrame:
 
 
 def _with_negatives(sold: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
-    """day, customer, product and label: every purchase, and for each a product that was left alone."""
+    """Return day, customer, product and label of every purchase, and of a drawn negative for each."""
     bought = sold.select("day", "customer", "product")
-    shelves = {day: np.unique(part["product"].to_numpy()) for (day,), part in bought.group_by("day")}
+    sold_on = {day: np.unique(part["product"].to_numpy()) for (day,), part in bought.group_by("day")}
     drawn = []
     for (day,), part in bought.group_by("day", maintain_order=True):
-        recent = [shelves[d] for d in shelves if 0 <= int(str(day)) - int(str(d)) < ASSORTMENT_DAYS]
+        recent = [sold_on[d] for d in sold_on if 0 <= int(str(day)) - int(str(d)) < ASSORTMENT_DAYS]
         assortment = np.unique(np.concatenate(recent))
         drawn.append(part.with_columns(product=pl.Series(rng.choice(assortment, len(part)), dtype=pl.Int64)))
     negatives = pl.concat(drawn).join(bought, on=["day", "customer", "product"], how="anti")

@@ -34,7 +34,7 @@ def store(edges: int, seconds: float, seed: int = 0) -> Dataset:
     events = max(4 * BATCH * EVERY, int(EVENTS_PER_SECOND * seconds / edges))
     clusters = max(1, edges // CLUSTER)
     return synthetic(
-        Store(edges=edges, clusters=clusters, events=events, items=500, users=100, pull=2.5, changes=2, seed=seed)
+        Store(edges=edges, clusters=clusters, events=events, items=500, users=100, appeal=2.5, changes=2, seed=seed)
     )
 
 

@@ -57,8 +57,8 @@ def simulate(
         settings = settings.resolved()
     check_number("jobs", jobs, low=1, whole=True)
     chosen = own or {method_name(spec): settings.method.apply(spec) for spec in settings.methods}
-    if data is None and settings.data == "synthetic" and settings.size > settings.store.least_events():
-        allowed = f"at most {settings.store.least_events()}, the fewest events that a region of this store can have"
+    if data is None and settings.data == "synthetic" and settings.size > settings.store.min_events():
+        allowed = f"at most {settings.store.min_events()}, the fewest events that a region of this store can have"
         raise InvalidValue("batch_size", settings.size, allowed)
     cache = WorkerCache()
     first_data = data if data is not None else cache.data(settings, 0)

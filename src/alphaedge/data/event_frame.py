@@ -1,0 +1,57 @@
+"""Turn a polars frame of events into fields and the streams of edges."""
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+import torch
+from torch import Tensor
+
+from alphaedge.core.fields import Field, Kind
+from alphaedge.data.stream import Stream
+
+
+def split_by_edge(
+    frame: pl.DataFrame, edges: int, fields: Sequence[Field], columns: Mapping[str, Sequence[str]]
+) -> tuple[Stream, ...]:
+    """Split a frame with columns ``edge`` (0 to edges - 1), ``time`` and ``label`` into one stream per edge.
+
+    ``columns`` names the columns of fields that are not a single column of the field's name. Events with equal times
+    keep the order of the frame.
+    """
+    ordered = frame.sort("edge", "time", maintain_order=True)
+    counts = torch.bincount(torch.from_numpy(ordered["edge"].to_numpy().copy()).long(), minlength=edges).tolist()
+    inputs = {f.name: field_tensor(ordered, f, columns.get(f.name, [f.name])) for f in fields}
+    labels, times = ordered["label"].cast(pl.Float32).to_torch(), ordered["time"].cast(pl.Float64).to_torch()
+    streams, start = [], 0
+    for count in counts:
+        part = slice(start, start + count)
+        streams.append(Stream({name: values[part] for name, values in inputs.items()}, labels[part], times[part]))
+        start += count
+    return tuple(streams)
+
+
+def field_tensor(frame: pl.DataFrame, field: Field, columns: Sequence[str]) -> Tensor:
+    """Return the values of a field: int64 [N] for ids and categories, float32 [N, columns] for numbers and sets."""
+    if field.kind in ("id", "category"):
+        return frame[columns[0]].cast(pl.Int64).to_torch()
+    return frame.select(pl.col(columns).cast(pl.Float32)).to_torch()
+
+
+def code_field(frame: pl.DataFrame, name: str, kind: Kind) -> Field:
+    """Return the field of a column of codes: its size is the largest code plus 1."""
+    return Field(name, kind, int(frame.select(pl.col(name).max()).item()) + 1)
+
+
+def codes(values: pl.Expr) -> pl.Expr:
+    """Number the values of a column from 0 in sorted order. If there are nulls, they are 0 and values start at 1."""
+    return values.rank("dense").cast(pl.Int64).fill_null(0) - pl.when(values.null_count() > 0).then(0).otherwise(1)
+
+
+def raw_values(codes: pl.Series, values: pl.Series) -> tuple[str, ...]:
+    """Return the raw value of each code as text; empty for the code of null.
+
+    >>> raw_values(pl.Series([1, 0, 1, 2]), pl.Series([10, None, 10, 30]))
+    ('', '10', '30')
+    """
+    pairs = pl.DataFrame({"code": codes, "value": values.cast(pl.String)}).unique("code").sort("code")
+    return tuple(pairs["value"].fill_null("").to_list())

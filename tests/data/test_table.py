@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from alphaedge import Dataset, Field, InvalidValue
-from alphaedge.data.table import Table, guess, load, unused
+from alphaedge.data.table import Table, guess_columns, load, unused_columns
 
 from .archives import same
 
@@ -51,6 +51,16 @@ def numbers(data: Dataset, edge: int = 0) -> list[float]:
     return found
 
 
+def test_the_raw_values_of_ids_are_kept(tmp_path: Path) -> None:
+    numbers_as_ids = sales(item=[1000 + i * 7 % 100 if i else None for i in range(ROWS)])
+    for frame, first in ((sales(), "i000"), (numbers_as_ids, "")):
+        data = load(table(tmp_path, frame, ids=("item",)))
+        values = data.id_values["id item"]
+        assert values[0] == first, "a missing value is empty text"
+        ordered = frame.with_row_index().sort("shop", "day", "index")["item"].cast(pl.String).fill_null("").to_list()
+        assert [values[c] for s in data.streams for c in s.inputs["id item"].tolist()] == ordered
+
+
 def test_csv_and_parquet_give_the_same_data(tmp_path: Path) -> None:
     dates = sales(day=[date(2020, 1, 1) + timedelta(days=i // 2) for i in range(ROWS)])
     for frame in (sales(), dates):
@@ -89,7 +99,7 @@ def test_kinds_are_guessed_from_types_and_from_how_many_values_there_are(tmp_pat
         several=[[1, 2]] * ROWS,
         whole_float=[float(i % 3) for i in range(ROWS)],
     )
-    found = guess(table(tmp_path, frame))
+    found = guess_columns(table(tmp_path, frame))
     assert found.ids == ("item", "many", "half")
     assert found.categories == ("colour", "few", "flag")
     assert found.numbers == ("price", "whole_float")
@@ -98,20 +108,20 @@ def test_kinds_are_guessed_from_types_and_from_how_many_values_there_are(tmp_pat
 
 def test_what_is_named_is_all_that_is_used(tmp_path: Path) -> None:
     given = table(tmp_path, categories=("item",))
-    found = guess(given)
+    found = guess_columns(given)
     assert (found.ids, found.categories, found.numbers) == ((), ("item",), ())
-    assert found.used() == ["day", "shop", "sold", "item"]
+    assert found.used_columns() == ["day", "shop", "sold", "item"]
     assert [f.name for f in load(given).fields] == ["category item"]
 
 
 def test_a_guess_that_was_made_is_not_made_again(tmp_path: Path) -> None:
-    found = guess(table(tmp_path))
-    assert guess(found) == found
+    found = guess_columns(table(tmp_path))
+    assert guess_columns(found) == found
     assert same(load(found), load(table(tmp_path)))
 
 
 def test_the_guess_can_be_read(tmp_path: Path) -> None:
-    assert guess(table(tmp_path)).described() == (
+    assert guess_columns(table(tmp_path)).describe() == (
         "classify sold by shop in the order of day, from ids item; categories colour; numbers price"
     )
 
@@ -119,7 +129,7 @@ def test_the_guess_can_be_read(tmp_path: Path) -> None:
 def test_columns_that_are_not_used_are_named(tmp_path: Path) -> None:
     frame = sales(receipt=list(range(ROWS)), counted=[date(2020, 1, 1)] * ROWS)
     for form in ("csv", "parquet"):
-        assert unused(guess(table(tmp_path, frame, form))) == ["receipt", "counted"]
+        assert unused_columns(guess_columns(table(tmp_path, frame, form))) == ["receipt", "counted"]
 
 
 @pytest.mark.parametrize("between", ["/", "-"])

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from alphaedge.cli.download import download
 from alphaedge.data.stream import Dataset
-from alphaedge.data.table import columns, unused
+from alphaedge.data.table import read_columns, unused_columns
 from alphaedge.errors import AlphaEdgeError
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.task import make_data
@@ -44,7 +44,7 @@ def check_table(settings: dict[str, Any]) -> None:
     if data != "table":
         raise AlphaEdgeError(f"--table: takes the place of --data {data}; give one of the two")
     if missing := [_OPTIONS[name] for name in ("time", "edge", "label") if name not in table]:
-        named = ", ".join(columns(file))
+        named = ", ".join(read_columns(file))
         raise AlphaEdgeError(f"--table {file}: name a column with {' and with '.join(missing)}; it has {named}")
 
 
@@ -59,9 +59,9 @@ def resolve(settings: Settings, console: Console) -> Settings:
     download(settings.data, console)
     settings = settings.resolved()
     if settings.table is not None:
-        ignored = ", ".join(unused(settings.table))
+        ignored = ", ".join(unused_columns(settings.table))
         rest = f"; not used: {ignored}" if ignored else ""
-        console.print(f"{settings.table.file}: {settings.table.described()}{rest}", highlight=False, markup=False)
+        console.print(f"{settings.table.file}: {settings.table.describe()}{rest}", highlight=False, markup=False)
     return settings
 
 

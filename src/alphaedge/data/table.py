@@ -1,7 +1,7 @@
-"""Anybody's table: a CSV or Parquet file with a time, a place and an outcome.
+"""A user's own table: a CSV or Parquet file whose rows are events, with columns for the time, the edge and the label.
 
-Columns that nobody named are guessed from their types and from how many different values they have; only columns that
-are used are read. Rows are events: the place is the edge, the outcome the label.
+The kinds of the other columns are named, or guessed from their types and from how many different values they have. Only
+the columns that are used are read.
 """
 
 from pathlib import Path
@@ -11,22 +11,22 @@ import msgspec
 import polars as pl
 
 from alphaedge.core.fields import Field
-from alphaedge.data.frame import codes, field, streams
+from alphaedge.data.event_frame import code_field, codes, raw_values, split_by_edge
 from alphaedge.data.stream import Dataset
 from alphaedge.errors import InvalidValue, check_choice
 
-LOOK: Final = 100_000  # rows that a guess looks at
-FEW: Final = 64  # values that a category has at most; above that it is an id
-CLOCKS: Final = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")  # that may follow a date
-LABEL_SCALE_ROWS: Final = 1_000  # first labels that tell the size of labels
+GUESS_ROWS: Final = 100_000  # read for a guess
+MAX_CATEGORIES: Final = 64  # a guess takes a column with more different values for an id
+TIME_FORMATS: Final = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")  # after a date
+LABEL_SCALE_ROWS: Final = 1_000  # the first labels, which give the scale of all
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which file, and what its columns are.
+    """A file and the meaning of its columns.
 
     file: CSV or Parquet. time, edge, label: columns; a time is a date, a date with time of day, or a number.
-    ids, categories, numbers: columns to learn from; if none is named, all others are guessed.
-    task: ``classify`` a label of two values (the larger one is the positive), ``regress`` a number, or ``auto``.
+    ids, categories, numbers: columns to learn from; if none is named, the kinds of all others are guessed.
+    task: ``classify`` a label of two values (the larger one is positive), ``regress`` a number, or ``auto``.
     """
 
     file: str
@@ -42,31 +42,31 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         check_choice("table: task", self.task, ["auto", "classify", "regress"])
         named = [self.time, self.edge, self.label, *self.ids, *self.categories, *self.numbers]
         for column in named:
-            # A place may also be a feature; nothing else may be two things at once.
+            # The edge may also be an input; no other column may have two meanings.
             times = named.count(column) - (column == self.edge and column in named[3:])
             if times > 1:
                 raise InvalidValue("table: columns", column, "each column once")
 
-    def used(self) -> list[str]:
-        """The columns that are read."""
+    def used_columns(self) -> list[str]:
+        """Return the columns to read."""
         return list(dict.fromkeys([self.time, self.edge, self.label, *self.ids, *self.categories, *self.numbers]))
 
-    def described(self) -> str:
-        """What the columns are taken for, in one line."""
+    def describe(self) -> str:
+        """Return the meaning of the columns in one line."""
         kinds = {"ids": self.ids, "categories": self.categories, "numbers": self.numbers}
         parts = [f"{kind} {', '.join(names)}" for kind, names in kinds.items() if names]
         return f"{self.task} {self.label} by {self.edge} in the order of {self.time}, from {'; '.join(parts)}"
 
 
-def guess(table: Table) -> Table:
-    """The table with every column and the task said; what was named stays as named."""
+def guess_columns(table: Table) -> Table:
+    """Return the table with the kinds of its columns and its task filled in; what is named stays as it is."""
     scan = _scan(table.file, table.time)
     schema = scan.collect_schema()
-    for column in table.used():
+    for column in table.used_columns():
         if column not in schema:
             raise InvalidValue("table: column", column, "one of " + ", ".join(schema))
     if not (table.ids or table.categories or table.numbers):
-        table = _guess_kinds(table, _collect(scan.head(LOOK), table.file), schema)
+        table = _guess_kinds(table, _collect(scan.head(GUESS_ROWS), table.file), schema)
     if table.task == "auto":
         labels = _collect(scan.select(pl.col(table.label).drop_nulls().unique()), table.file)
         table = msgspec.structs.replace(table, task="classify" if len(labels) == 2 else "regress")
@@ -74,10 +74,10 @@ def guess(table: Table) -> Table:
 
 
 def load(table: Table) -> Dataset:
-    """The events of a table whose columns have been guessed or named."""
-    table = guess(table)
+    """Load the events of a table; guess what is not named."""
+    table = guess_columns(table)
     frame = _collect(
-        _scan(table.file, table.time).select(table.used()).filter(pl.col(table.label).is_not_null()), table.file
+        _scan(table.file, table.time).select(table.used_columns()).filter(pl.col(table.label).is_not_null()), table.file
     )
     if frame.is_empty():
         raise InvalidValue(f"table: {table.file}", "no row with a label", "at least one")
@@ -87,40 +87,48 @@ def load(table: Table) -> Dataset:
             raise InvalidValue(f"table: column {column}", f"{missing} rows without a value", "a value in every row")
     names = [str(n) for n in frame[table.edge].unique().sort()]
     if 2 * len(names) > len(frame):
-        found = f"{len(names)} edges in {len(frame)} rows"
-        raise InvalidValue(f"table: edge {table.edge}", found, "a column with few values, each in many rows")
-    keys = {f"{kind} {c}": pl.col(c) for kind in ("id", "category") for c in _columns(table, kind)}
+        counts = f"{len(names)} edges in {len(frame)} rows"
+        raise InvalidValue(f"table: edge {table.edge}", counts, "a column with few values, each in many rows")
+    ids = {f"id {c}": c for c in table.ids}
+    categories = {f"category {c}": c for c in table.categories}
     numbers = {f"number {c}": _number(frame[c], c) for c in table.numbers}
-    # In one go: the user's own columns may have any of these names.
-    frame = frame.select(
+    # In one select, since the user's own columns may have any of these names.
+    coded = frame.select(
         edge=codes(pl.col(table.edge)),
         time=_times(frame[table.time], table.time),
         label=_labels(frame[table.label], table),
-        **{k: codes(e) for k, e in keys.items()},
+        **{name: codes(pl.col(column)) for name, column in (ids | categories).items()},
         **numbers,
     )
-    # What was not measured is what was measured last there; nothing looks ahead.
-    frame = frame.sort("edge", "time", maintain_order=True).with_columns(
+    id_values = {name: raw_values(coded[name], frame[column]) for name, column in ids.items()}
+    # A missing number is the last one that the edge had; nothing looks ahead.
+    frame = coded.sort("edge", "time", maintain_order=True).with_columns(
         pl.col(name).forward_fill().over("edge").fill_null(0) for name in numbers
     )
-    fields = [field(frame, k, "id" if k.startswith("id ") else "category") for k in keys]
+    fields = [code_field(frame, name, "id") for name in ids]
+    fields += [code_field(frame, name, "category") for name in categories]
     if numbers:
         fields.append(Field("numbers", "number", len(numbers)))
-    data = streams(frame, len(names), fields, {"numbers": list(numbers)})
     size = float(frame.sort("time").head(LABEL_SCALE_ROWS).select(pl.col("label").abs().mean()).item())
-    label_scale = size if table.task == "regress" and size > 0 else 1.0
-    task: Literal["classify", "regress"] = "classify" if table.task == "classify" else "regress"
-    return Dataset(Path(table.file).stem, task, tuple(fields), data, names=tuple(names), label_scale=label_scale)
+    return Dataset(
+        Path(table.file).stem,
+        "classify" if table.task == "classify" else "regress",
+        tuple(fields),
+        split_by_edge(frame, len(names), fields, {"numbers": list(numbers)}),
+        names=tuple(names),
+        label_scale=size if table.task == "regress" and size > 0 else 1.0,
+        id_values=id_values,
+    )
 
 
-def columns(file: str) -> list[str]:
-    """The columns that a file has."""
+def read_columns(file: str) -> list[str]:
+    """Return the columns of a file."""
     return list(_scan(file).collect_schema())
 
 
-def unused(table: Table) -> list[str]:
-    """The columns that a table has and that are not read."""
-    return [c for c in _scan(table.file, table.time).collect_schema() if c not in table.used()]
+def unused_columns(table: Table) -> list[str]:
+    """Return the columns of a table that are not read."""
+    return [c for c in _scan(table.file, table.time).collect_schema() if c not in table.used_columns()]
 
 
 def _scan(file: str, time: str | None = None) -> pl.LazyFrame:
@@ -131,7 +139,7 @@ def _scan(file: str, time: str | None = None) -> pl.LazyFrame:
         if path.suffix.lower() in (".parquet", ".pq"):
             scan = pl.scan_parquet(path)
         else:
-            # Polars reads 3/4/2024 as a day in April without asking: times are for ``_times``.
+            # Polars takes 3/4/2024 for a day in April; ``_times`` refuses what is ambiguous.
             own = {time: pl.String} if time is not None else {}
             scan = pl.scan_csv(path, try_parse_dates=True, infer_schema_length=None, schema_overrides=own)
         scan.collect_schema()
@@ -147,27 +155,23 @@ def _collect(scan: pl.LazyFrame, file: str) -> pl.DataFrame:
         raise InvalidValue("table: file", file, f"a readable CSV or Parquet file ({error})") from error
 
 
-def _columns(table: Table, kind: str) -> tuple[str, ...]:
-    return table.ids if kind == "id" else table.categories
-
-
-def _guess_kinds(table: Table, look: pl.DataFrame, schema: pl.Schema) -> Table:
-    found: dict[str, list[str]] = {"ids": [], "categories": [], "numbers": []}
-    for column, kind in schema.items():
-        if column in (table.time, table.edge, table.label) or kind.is_temporal() or kind.is_nested():
+def _guess_kinds(table: Table, head: pl.DataFrame, schema: pl.Schema) -> Table:
+    kinds: dict[str, list[str]] = {"ids": [], "categories": [], "numbers": []}
+    for column, dtype in schema.items():
+        if column in (table.time, table.edge, table.label) or dtype.is_temporal() or dtype.is_nested():
             continue
-        values = look[column].n_unique()
-        whole = kind.is_integer() or kind in (pl.String, pl.Boolean, pl.Categorical, pl.Enum)
-        if kind.is_float() or kind.is_decimal():
-            found["numbers"].append(column)
-        elif whole and 1 < values <= FEW:
-            found["categories"].append(column)
-        elif whole and FEW < values <= 0.5 * len(look):  # a value for nearly every row says nothing about the next
-            found["ids"].append(column)
-    if not any(found.values()):
+        values = head[column].n_unique()
+        discrete = dtype.is_integer() or dtype in (pl.String, pl.Boolean, pl.Categorical, pl.Enum)
+        if dtype.is_float() or dtype.is_decimal():
+            kinds["numbers"].append(column)
+        elif discrete and 1 < values <= MAX_CATEGORIES:
+            kinds["categories"].append(column)
+        elif discrete and MAX_CATEGORIES < values <= 0.5 * len(head):  # ids that hardly recur teach nothing
+            kinds["ids"].append(column)
+    if not any(kinds.values()):
         others = ", ".join(c for c in schema if c not in (table.time, table.edge, table.label)) or "none"
         raise InvalidValue("table: columns to learn from", others, "ids, categories or numbers: name some")
-    return msgspec.structs.replace(table, **{k: tuple(v) for k, v in found.items()})
+    return msgspec.structs.replace(table, **{kind: tuple(columns) for kind, columns in kinds.items()})
 
 
 def _times(values: pl.Series, name: str) -> pl.Series:
@@ -188,20 +192,20 @@ def _times(values: pl.Series, name: str) -> pl.Series:
 
 
 def _dates(values: pl.Series, name: str) -> pl.Series:
-    """Seconds since 1970 of dates as text; those that can't be read are null."""
+    """Parse dates as text to seconds since 1970; null where that fails."""
     values = values.str.strip_chars()
-    found = values.str.extract_groups(r"^(\d{1,2})([/-])(\d{1,2})[/-]\d{4}").struct
-    first, second = (found.field(part).cast(pl.Int64) for part in ("1", "3"))
+    groups = values.str.extract_groups(r"^(\d{1,2})([/-])(\d{1,2})[/-]\d{4}").struct
+    first, second = (groups.field(group).cast(pl.Int64) for group in ("1", "3"))
     try:
         if first.null_count() == len(values):
             return values.str.to_datetime(strict=False, time_zone="UTC").dt.epoch("us") / 1e6
         if (first > 12).any() == (second > 12).any():
-            allowed = "dates that tell their days from their months: write 2024-12-31"
+            allowed = "dates that tell days from months: write 2024-12-31"
             raise InvalidValue(f"table: time {name}", values[0], allowed)
-        between = found.field("2").drop_nulls()[0]
-        date = between.join(["%d", "%m", "%Y"] if (first > 12).any() else ["%m", "%d", "%Y"])
-        read = [values.str.to_datetime(date + clock, strict=False) for clock in CLOCKS]
-        return min(read, key=lambda parsed: parsed.null_count()).dt.epoch("us") / 1e6
+        separator = groups.field("2").drop_nulls()[0]
+        date = separator.join(["%d", "%m", "%Y"] if (first > 12).any() else ["%m", "%d", "%Y"])
+        attempts = [values.str.to_datetime(date + time, strict=False) for time in TIME_FORMATS]
+        return min(attempts, key=lambda parsed: parsed.null_count()).dt.epoch("us") / 1e6
     except pl.exceptions.PolarsError:  # no value looks like a date
         return pl.Series([None] * len(values), dtype=pl.Float64)
 
@@ -233,5 +237,5 @@ def _number(values: pl.Series, name: str) -> pl.Series:
 def _finite(values: pl.Series, where: str) -> pl.Series:
     wrong = (values.is_nan() | values.is_infinite()).fill_null(False)
     if wrong.any():
-        raise InvalidValue(where, values.filter(wrong)[0], "finite numbers (or nothing, where it was not measured)")
+        raise InvalidValue(where, values.filter(wrong)[0], "finite numbers (or nothing, where there is none)")
     return values

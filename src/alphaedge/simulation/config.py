@@ -9,7 +9,7 @@ from alphaedge import toml
 from alphaedge.core.methods import METHODS
 from alphaedge.core.online import Online
 from alphaedge.data.synthetic import Store
-from alphaedge.data.table import Table, guess
+from alphaedge.data.table import Table, guess_columns
 from alphaedge.errors import InvalidValue, check_choice, check_number
 from alphaedge.import_path import is_import_path
 from alphaedge.settings import MethodSettings, RowOptimizer, check_method, method_name, online
@@ -120,7 +120,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def resolved(self) -> "Settings":
         """The settings with what suits the data in the place of every None, and a table's columns guessed."""
         model = self.model or next(iter(CATALOG[self.data].models))
-        table = guess(self.table) if self.table else None
+        table = guess_columns(self.table) if self.table else None
         known = {"model": model, "batch_size": self.size, "rate": self.model_rate, "id_rows": self.row_optimizer}
         return msgspec.structs.replace(self, **known, table=table)
 

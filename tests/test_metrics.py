@@ -1,4 +1,4 @@
-"""The scores are what scikit-learn, scipy and pencil and paper say they are."""
+"""Scores agree with scikit-learn, scipy and calculation by hand."""
 
 import math
 
@@ -18,13 +18,13 @@ pairs = st.lists(st.tuples(st.one_of(tied, st.floats(0, 1, width=32)), st.boolea
 
 
 @given(pairs)
-def test_auc_is_that_of_scikit_learn_ties_included(pairs: list[tuple[float, bool]]) -> None:
+def test_auc_equals_that_of_scikit_learn_with_ties(pairs: list[tuple[float, bool]]) -> None:
     predictions, labels = torch.tensor([[p for p, _ in pairs]]), torch.tensor([[float(y) for _, y in pairs]])
-    found = auc(predictions, labels).item()
+    score = auc(predictions, labels).item()
     if labels.min() == labels.max():
-        assert math.isnan(found)
+        assert math.isnan(score)
     else:
-        assert found == pytest.approx(roc_auc_score(labels[0].numpy(), predictions[0].numpy()), abs=1e-12)
+        assert score == pytest.approx(roc_auc_score(labels[0].numpy(), predictions[0].numpy()), abs=1e-12)
 
 
 @given(pairs)
@@ -34,19 +34,19 @@ def test_auc_of_flipped_labels_is_one_minus_auc(pairs: list[tuple[float, bool]])
     assert torch.isnan(both).item() or both.item() == pytest.approx(1, abs=1e-12)
 
 
-def test_auc_is_taken_for_each_row_on_its_own() -> None:
+def test_auc_is_computed_per_row() -> None:
     predictions = torch.tensor([[0.1, 0.9], [0.9, 0.1], [0.5, 0.5], [0.1, 0.2]])
     labels = torch.tensor([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
     assert auc(predictions, labels).tolist() == pytest.approx([1.0, 0.0, 0.5, math.nan], nan_ok=True)
 
 
 @pytest.mark.parametrize("label", [0.0, 1.0])
-def test_auc_of_one_class_is_no_number(label: float) -> None:
+def test_auc_of_a_single_class_is_nan(label: float) -> None:
     assert math.isnan(auc(torch.tensor([[0.1, 0.7, 0.3]]), torch.full((1, 3), label)).item())
 
 
 @pytest.mark.parametrize("broken", [[math.nan] * 4, [math.nan, 0.1, 0.2, 0.3]])
-def test_auc_of_predictions_that_are_no_numbers_is_no_number(broken: list[float]) -> None:
+def test_auc_of_nan_predictions_is_nan(broken: list[float]) -> None:
     assert math.isnan(auc(torch.tensor([broken]), torch.tensor([[0.0, 1.0, 0.0, 1.0]])).item())
 
 
@@ -57,24 +57,24 @@ def test_one_minus_smape_by_hand() -> None:
     assert one_minus_smape(predictions, labels).tolist() == pytest.approx([1 - 2.5 / 4, 1.0])
 
 
-def test_zero_predicted_for_zero_is_no_error() -> None:
+def test_predicting_zero_for_zero_is_no_error() -> None:
     assert one_minus_smape(torch.zeros(1, 4), torch.zeros(1, 4)).item() == 1
     assert one_minus_smape(torch.tensor([[0.0, 1.0]]), torch.zeros(1, 2)).item() == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("broken", [[math.nan] * 3, [math.nan, 1.0, 2.0], [math.inf, 1.0, 2.0]])
-def test_one_minus_smape_of_predictions_that_are_no_numbers_is_no_number(broken: list[float]) -> None:
+def test_one_minus_smape_of_nan_or_infinite_predictions_is_nan(broken: list[float]) -> None:
     assert math.isnan(one_minus_smape(torch.tensor([broken]), torch.tensor([[0.0, 1.0, 2.0]])).item())
 
 
 @given(st.lists(st.tuples(st.floats(-1e30, 1e30), st.floats(-1e30, 1e30)), min_size=1, max_size=20))
 def test_one_minus_smape_is_between_zero_and_one(pairs: list[tuple[float, float]]) -> None:
-    found = one_minus_smape(torch.tensor([[p for p, _ in pairs]]), torch.tensor([[y for _, y in pairs]])).item()
-    assert -1e-6 <= found <= 1
+    score = one_minus_smape(torch.tensor([[p for p, _ in pairs]]), torch.tensor([[y for _, y in pairs]])).item()
+    assert -1e-6 <= score <= 1
 
 
 @given(st.lists(st.tuples(st.floats(0.001, 0.999), st.booleans()), min_size=1, max_size=40))
-def test_log_loss_is_that_of_scikit_learn(pairs: list[tuple[float, bool]]) -> None:
+def test_log_loss_equals_that_of_scikit_learn(pairs: list[tuple[float, bool]]) -> None:
     p, y = torch.tensor([p for p, _ in pairs]).double(), torch.tensor([float(y) for _, y in pairs])
     expected = sklearn_log_loss(y.numpy(), p.numpy(), labels=[0, 1])
     assert log_loss(p, y) == pytest.approx(expected, rel=1e-9)
@@ -85,7 +85,7 @@ def test_log_loss_of_a_certain_mistake_is_finite() -> None:
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 11, 31])
-def test_the_interval_of_the_mean_is_that_of_student(count: int) -> None:
+def test_the_interval_of_the_mean_is_students(count: int) -> None:
     values = torch.randn(count, generator=torch.Generator().manual_seed(count)).double().tolist()
     low, high = stats.t.interval(0.95, count - 1, loc=sum(values) / count, scale=stats.sem(values))
     assert interval95(values) == pytest.approx((high - low) / 2, rel=1e-4)
@@ -94,9 +94,9 @@ def test_the_interval_of_the_mean_is_that_of_student(count: int) -> None:
 def test_the_interval_of_many_runs_is_never_too_narrow() -> None:
     values = [float(i % 7) for i in range(200)]
     low, high = stats.t.interval(0.95, 199, scale=stats.sem(values))
-    found = interval95(values)
-    assert found is not None
-    assert (high - low) / 2 <= found <= 1.05 * (high - low) / 2
+    half = interval95(values)
+    assert half is not None
+    assert (high - low) / 2 <= half <= 1.05 * (high - low) / 2
 
 
 @pytest.mark.parametrize("values", [[], [0.7]])
@@ -104,15 +104,15 @@ def test_fewer_than_two_runs_have_no_interval(values: list[float]) -> None:
     assert interval95(values) is None
 
 
-def test_equal_runs_have_an_interval_of_nothing() -> None:
+def test_equal_runs_have_an_interval_of_zero() -> None:
     assert interval95([0.5, 0.5, 0.5]) == 0
 
 
-def test_the_mean_leaves_out_what_is_no_number() -> None:
-    assert mean([0.2, math.nan, 0.4]) == pytest.approx(0.3)
-    assert mean([math.nan]) is None
+def test_the_mean_leaves_out_nan_and_none() -> None:
+    assert mean([0.2, math.nan, None, 0.4]) == pytest.approx(0.3)
+    assert mean([math.nan, None]) is None
     assert mean([]) is None
 
 
-def test_the_scores_go_by_the_names_that_data_sets_use() -> None:
+def test_scores_have_the_names_that_data_sets_use() -> None:
     assert {"AUC": auc, "1-SMAPE": one_minus_smape} == SCORES

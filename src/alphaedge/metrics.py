@@ -1,6 +1,6 @@
-"""Scores of predictions: per batch, before anything is learned from it, and pooled.
+"""Scores of predictions, and means over runs with their intervals.
 
-AUC = P(prediction of a positive > prediction of a negative), ties counted half; a batch with one class has none.
+AUC = P(prediction of a positive > prediction of a negative), where ties count half. It is undefined for one class.
 1 - SMAPE with SMAPE = mean |F - A| / (|F| + |A|), where 0 / 0 counts as no error.
 """
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 def auc(predictions: Tensor, labels: Tensor) -> Tensor:
-    """Exact AUC of each row of [M, B]; NaN where a row has one class only, or a prediction that is no number.
+    """Return the exact AUC of each row of [M, B]; NaN if a row has a single class or a NaN prediction.
 
     >>> auc(torch.tensor([[0.1, 0.9, 0.9]]), torch.tensor([[0.0, 1.0, 0.0]])).item()
     0.75
@@ -31,14 +31,14 @@ def auc(predictions: Tensor, labels: Tensor) -> Tensor:
 
 
 def one_minus_smape(predictions: Tensor, labels: Tensor) -> Tensor:
-    """1 - SMAPE of each row of [M, B]."""
+    """Return 1 - SMAPE of each row of [M, B]."""
     size = predictions.abs() + labels.abs()
     error = torch.where(size == 0, torch.zeros_like(size), (predictions - labels).abs() / size)
     return 1 - error.double().mean(1)
 
 
 def log_loss(probabilities: Tensor, labels: Tensor) -> float:
-    """Mean negative log likelihood of binary labels."""
+    """Return the mean negative log likelihood of binary labels."""
     p = probabilities.double().clamp(1e-12, 1 - 1e-12)
     y = labels.double()
     return float(-(y * p.log() + (1 - y) * (1 - p).log()).mean())
@@ -46,35 +46,35 @@ def log_loss(probabilities: Tensor, labels: Tensor) -> float:
 
 SCORES: Final = {"AUC": auc, "1-SMAPE": one_minus_smape}
 
-# Student's t at 97.5% for 1, 2, ... degrees of freedom.
-_T: Final = (
+# 97.5% quantiles of Student's t for 1, 2, ... degrees of freedom.
+_T_QUANTILES: Final = (
     12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788, 2.1604, 2.1448,
     2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860, 2.0796, 2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484,
     2.0452, 2.0423,
 )  # fmt: skip
 
 
-def student(count: int) -> float:
-    """Student's t at 97.5% for the mean of so many values, at least two.
+def student_t(count: int) -> float:
+    """Return the 97.5% quantile of Student's t for the mean of ``count`` values, at least two.
 
-    >>> student(2), round(student(121), 2)
+    >>> student_t(2), round(student_t(121), 2)
     (12.7062, 1.98)
     """
     freedom = count - 1
-    return _T[freedom - 1] if freedom <= len(_T) else 1.960 + 2.4 / freedom  # to 0.001
+    return _T_QUANTILES[freedom - 1] if freedom <= len(_T_QUANTILES) else 1.960 + 2.4 / freedom  # error: 0.001
 
 
 def interval95(values: Sequence[float]) -> float | None:
-    """Half the width of the 95% interval of the mean of a few runs (Student's t); None for fewer than two."""
+    """Return half the width of the mean's 95% interval (Student's t); None for fewer than two values."""
     n = len(values)
     if n < 2:
         return None
     mean = sum(values) / n
     deviation = math.sqrt(sum((v - mean) ** 2 for v in values) / (n - 1))
-    return student(n) * deviation / math.sqrt(n)
+    return student_t(n) * deviation / math.sqrt(n)
 
 
-def mean(values: Sequence[float]) -> float | None:
-    """Mean of the values that are numbers; None if there are none."""
+def mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean of the values that are not None or NaN; None if there are none."""
     kept = [v for v in values if v is not None and not math.isnan(v)]
     return sum(kept) / len(kept) if kept else None

@@ -1,4 +1,4 @@
-"""A model of the change starts as persistence and learns what moves the next value."""
+"""The change model starts as persistence and learns what changes the next value."""
 
 import pytest
 import torch
@@ -15,23 +15,23 @@ def inputs(count: int = 12) -> list[Tensor]:
     return [torch.rand(count, 2 * HOURS) * 50 + 1, torch.randn(count, 2)]
 
 
-def settled(unit: float = 0.1) -> Change:
-    """One that has seen a batch and has weights everywhere."""
-    module = Change(FIELDS, hours=HOURS, hidden=(8,), unit=unit)
+def trained(output_scale: float = 0.1) -> Change:
+    """Make a model that has seen a batch and has no zero weights."""
+    module = Change(FIELDS, hours=HOURS, hidden=(8,), output_scale=output_scale)
     for parameter in module.parameters():
         torch.nn.init.normal_(parameter)
     module.train()(*inputs(200))
     return module.eval()
 
 
-def test_it_starts_as_persistence_exactly() -> None:
+def test_it_starts_exactly_as_persistence() -> None:
     module = Change(FIELDS, hours=HOURS)
     for _ in range(3):
         batch = inputs()
         assert torch.equal(module(*batch), batch[0][:, 0])
 
 
-def test_it_learns_that_a_rise_goes_on() -> None:
+def test_it_learns_that_a_rise_continues() -> None:
     torch.manual_seed(0)
     module = Change(FIELDS, hours=HOURS)
     optimizer = torch.optim.Adam(module.parameters(), 0.01)
@@ -47,9 +47,9 @@ def test_it_learns_that_a_rise_goes_on() -> None:
     assert sum(errors[-20:]) < 0.3 * sum(errors[:20])
 
 
-def test_it_sees_changes_and_newest_levels() -> None:
-    """Every quantity times a factor is the same history, but for its newest level."""
-    module = settled()
+def test_its_inputs_are_changes_and_newest_levels() -> None:
+    """A history times a factor has the same changes; only its newest level differs."""
+    module = trained()
     past, now = inputs()
     seen: list[Tensor] = []
     module.norms[0].register_forward_pre_hook(lambda _, args: seen.append(args[0]))
@@ -65,9 +65,9 @@ def test_it_sees_changes_and_newest_levels() -> None:
     torch.testing.assert_close(seen[0][:, 1], (large[:, 0].log1p() - large[:, 1].log1p()))
 
 
-def test_the_unit_is_in_the_exponent_and_the_factor_stays_within_e_squared() -> None:
+def test_the_output_scale_is_in_the_exponent_and_the_factor_is_at_most_e_squared() -> None:
     torch.manual_seed(1)
-    small, large = settled(0.01), settled(1e6)
+    small, large = trained(0.01), trained(1e6)
     large.load_state_dict(small.state_dict())
     batch = inputs()
     exponent = (small(*batch) / batch[0][:, 0]).log()

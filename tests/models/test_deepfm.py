@@ -1,4 +1,4 @@
-"""DeepFM is its formula, with every id field's rows in an id table."""
+"""DeepFM computes its formula, with the rows of every id field in an id table."""
 
 import sys
 from itertools import combinations
@@ -14,7 +14,7 @@ from alphaedge.core.batch import Batch, compact
 from alphaedge.core.fields import Field
 from alphaedge.core.gradients import OneAtATime, Stacked, choose
 from alphaedge.core.online import Online, learn, predict
-from alphaedge.core.optimizer import Adam
+from alphaedge.core.rules.adam import Adam
 from alphaedge.core.state import ModelState
 from alphaedge.models.deepfm import DeepFM, deepfm
 
@@ -40,7 +40,7 @@ def _inputs(*leading: int) -> list[Tensor]:
 
 
 def _by_hand(module: DeepFM, inputs: list[Tensor], example: int) -> float:
-    """The formula of the paper, feature by feature and pair by pair."""
+    """Compute the formula of the paper, feature by feature and pair by pair."""
     users, items = (r.detach().numpy() for r in module.ids)
     categories, numbers = module.categories.detach().numpy(), module.numbers.detach().numpy()
     sets = module.sets[0].detach().numpy()
@@ -61,13 +61,13 @@ def test_the_output_is_the_papers_formula() -> None:
     module = DeepFM(FIELDS, dim=3, hidden=(6, 5), spread=0.7)
     inputs = _inputs(20)
     inputs[2][0] = 0  # a set without members
-    found = module(*inputs)
-    assert found.shape == (20,)
+    outputs = module(*inputs)
+    assert outputs.shape == (20,)
     expected = [_by_hand(module, inputs, e) for e in range(20)]
-    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(outputs.detach().numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_every_id_field_is_an_id_table_and_nothing_else_is() -> None:
+def test_only_id_fields_are_id_tables() -> None:
     model = deepfm(FIELDS, dim=3, hidden=(6,))
     assert [t.name for t in model.tables] == ["user", "item"]
     assert [(t.rows, t.width, t.fields) for t in model.tables] == [(7, 4, (0,)), (9, 4, (4,))]
@@ -82,7 +82,7 @@ def test_a_model_without_ids_has_no_tables() -> None:
 
 
 @pytest.mark.parametrize("kind", ["id", "category", "set", "number"])
-def test_fields_of_one_kind_are_enough(kind: str) -> None:
+def test_fields_of_a_single_kind_are_enough(kind: str) -> None:
     chosen = [i for i, f in enumerate(FIELDS) if f.kind == kind]
     module = DeepFM([FIELDS[i] for i in chosen], dim=3, hidden=(4,))
     assert module(*(_inputs(6)[i] for i in chosen)).shape == (6,)
@@ -97,9 +97,9 @@ def test_it_runs_stacked() -> None:
     engine, reason = choose(model, fleet.dense, named, {}, inputs, labels)
     assert reason is None
     assert isinstance(engine, Stacked)
-    found = engine.gradient(fleet.dense, named, {}, inputs, labels)
+    gradient = engine.gradient(fleet.dense, named, {}, inputs, labels)
     expected = OneAtATime(model).gradient(fleet.dense, named, {}, inputs, labels)
-    torch.testing.assert_close(found.dense, expected.dense, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(gradient.dense, expected.dense, rtol=1e-4, atol=1e-6)
 
 
 def test_it_works_in_double_precision() -> None:
@@ -114,7 +114,7 @@ def test_it_learns_who_likes_what() -> None:
     fleet, engine = ModelState.start([model], [0]), Stacked(model)
     user, item = torch.meshgrid(torch.arange(8), torch.arange(8), indexing="ij")
     pairs = [user.reshape(1, -1), item.reshape(1, -1)]
-    labels = ((pairs[0] + pairs[1]) % 2).float()  # no first-order effect: only pairs tell
+    labels = ((pairs[0] + pairs[1]) % 2).float()  # no first-order effect: only pairs matter
     inputs, rows = compact(pairs, model.tables)
     batch = Batch(tuple(inputs), tuple(rows), labels)
     for _ in range(400):
@@ -123,7 +123,7 @@ def test_it_learns_who_likes_what() -> None:
 
 
 def _deepctr(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
-    """deepctr-torch's models and inputs. When imported it asks the internet for its newest version; here it cannot."""
+    """Import the models and inputs of deepctr-torch, without its request for the newest version."""
     monkeypatch.setitem(sys.modules, "requests", ModuleType("requests"))
     from deepctr_torch import inputs, models
 
@@ -131,14 +131,14 @@ def _deepctr(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
 
 
 def _sequence(members: Tensor, most: int) -> Tensor:
-    """Sets as deepctr reads them: the members' places from 1 on, filled up with 0, which stands for nothing."""
+    """Encode sets for deepctr: the positions of members, counted from 1 and padded with 0."""
     rows = [[i + 1 for i, there in enumerate(row) if there] for row in members.tolist()]
     return torch.tensor([row + [0] * (most - len(row)) for row in rows])
 
 
 def test_the_output_is_that_of_deepctr_with_the_same_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numbers are whole here. deepctr's dense features skip its factorisation machine, while here a number is a
-    feature whose row is scaled by its value; deepctr has that too, as a sequence that says one token x times, summed.
+    """Numbers are whole here. The dense features of deepctr skip its factorisation machine, while the rows of ours are
+    multiplied by their values. The equivalent in deepctr is a sequence that repeats one token x times, summed.
     """
     models, columns = _deepctr(monkeypatch)
     dim, most = 3, 3
@@ -148,7 +148,7 @@ def test_the_output_is_that_of_deepctr_with_the_same_weights(monkeypatch: pytest
     batch[2][0] = 0  # a set without members
     batch[3] = torch.randint(0, most + 1, (50, 2)).float()
     user, day, tags, x, item, hour = batch
-    # In the order of our features, which is that of deepctr too: plain ones first, then sequences.
+    # In the order of our features, which is that of deepctr: plain ones first, then sequences.
     plain = {"user": user, "item": item, "day": day, "hour": hour}
     rows = {
         "user": module.ids[0],
@@ -161,14 +161,14 @@ def test_the_output_is_that_of_deepctr_with_the_same_weights(monkeypatch: pytest
     sequences = {"tags": (_sequence(tags, 4), "mean")}
     for i in range(2):
         rows[f"x{i}"] = torch.cat([nothing, module.numbers[i : i + 1]])
-        said = (torch.arange(most) < x[:, i : i + 1]).long()
-        sequences[f"x{i}"] = (said, "sum")
+        repeated = (torch.arange(most) < x[:, i : i + 1]).long()
+        sequences[f"x{i}"] = (repeated, "sum")
     features = [columns.SparseFeat(name, len(rows[name]), dim) for name in plain]
     features += [
         columns.VarLenSparseFeat(columns.SparseFeat(name, len(rows[name]), dim), values.shape[1], combiner)
         for name, (values, combiner) in sequences.items()
     ]
-    # A regression outputs what a classification passes through a sigmoid: the logit.
+    # Regression returns the logit, without the sigmoid of classification.
     reference = models.DeepFM(features, features, dnn_hidden_units=(6, 5), task="regression")
     ours = [m for m in module.deep if isinstance(m, torch.nn.Linear)]
     with torch.no_grad():
@@ -178,15 +178,15 @@ def test_the_output_is_that_of_deepctr_with_the_same_weights(monkeypatch: pytest
         for theirs, layer in zip(reference.dnn.linears, ours[:-1], strict=True):
             theirs.load_state_dict(layer.state_dict())
         reference.dnn_linear.weight.copy_(ours[-1].weight)
-        reference.out.bias.copy_(module.bias + ours[-1].bias)  # its last layer has none of its own
+        reference.out.bias.copy_(module.bias + ours[-1].bias)  # its last layer has no bias
         whole = torch.cat([*(v.unsqueeze(1) for v in plain.values()), *(v for v, _ in sequences.values())], 1)
         expected = reference.eval()(whole.float()).squeeze(1)
-        found = module(*batch)
-    assert found.std() > 0.5, "there is something to compare"
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+        outputs = module(*batch)
+    assert outputs.std() > 0.5, "the outputs vary"
+    torch.testing.assert_close(outputs, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_numbers_pass_through_a_running_norm_if_asked() -> None:
+def test_numbers_can_pass_through_a_running_norm() -> None:
     module = DeepFM(FIELDS, dim=3, hidden=(6,), spread=0.7, normalise=True)
     plain = DeepFM(FIELDS, dim=3, hidden=(6,))
     plain.load_state_dict({k: v for k, v in module.state_dict().items() if not k.startswith("norm")})

@@ -1,18 +1,21 @@
-"""The MLP is matrix products and ReLUs over its fields side by side."""
+"""The MLP computes matrix products and ReLUs over its fields side by side."""
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from alphaedge.core.batch import Batch
 from alphaedge.core.fields import Field
 from alphaedge.core.gradients import OneAtATime, Stacked, choose
 from alphaedge.core.online import Online, learn, predict
-from alphaedge.core.optimizer import Adam
+from alphaedge.core.rules.adam import Adam
 from alphaedge.core.state import ModelState
 from alphaedge.errors import InvalidValue
-from alphaedge.models.mlp import MLP, layers, mlp
+from alphaedge.models.mlp import MLP, make_layers, mlp
+from alphaedge.models.running_norm import RunningNorm
 
 FIELDS = (Field("x", "number", 3), Field("kind", "category", 4), Field("tags", "set", 2))
 
@@ -26,14 +29,14 @@ def _inputs(*leading: int) -> list[Tensor]:
 
 
 def test_layers_go_down_to_one_output() -> None:
-    kinds = [type(m) for m in layers(6, (5, 4))]
+    kinds = [type(m) for m in make_layers(6, (5, 4))]
     assert kinds == [nn.Linear, nn.ReLU, nn.Linear, nn.ReLU, nn.Linear]
-    assert [(m.in_features, m.out_features) for m in layers(6, (5, 4)) if isinstance(m, nn.Linear)] == [
+    assert [(m.in_features, m.out_features) for m in make_layers(6, (5, 4)) if isinstance(m, nn.Linear)] == [
         (6, 5),
         (5, 4),
         (4, 1),
     ]
-    assert len(layers(6, ())) == 1, "without hidden layers it is a linear model"
+    assert len(make_layers(6, ())) == 1, "without hidden layers it is a linear model"
 
 
 def test_the_output_is_what_numpy_computes() -> None:
@@ -68,7 +71,7 @@ def test_it_can_classify() -> None:
 
 
 @pytest.mark.parametrize("fields", [FIELDS[:1], FIELDS[2:], FIELDS[1:2], FIELDS])
-def test_it_runs_stacked_whatever_its_fields(fields: tuple[Field, ...]) -> None:
+def test_it_runs_stacked_with_any_fields(fields: tuple[Field, ...]) -> None:
     model = mlp(fields, hidden=(5,))
     names = [f.name for f in FIELDS]
     inputs = [_inputs(2, 4)[names.index(f.name)] for f in fields]
@@ -96,3 +99,22 @@ def test_it_learns_a_curve() -> None:
         learn(fleet, batch, engine, Online(Adam(rate=0.02)))
     error = (predict(fleet, batch, engine) - batch.labels).square().mean(1)
     assert (error < 0.1 * batch.labels.var(dim=1)).all()
+
+
+@given(st.floats(0.01, 1000), st.integers(0, 2**16))
+def test_the_label_scale_is_a_factor_of_the_output(label_scale: float, seed: int) -> None:
+    torch.manual_seed(seed)
+    plain, scaled = MLP(FIELDS, (8,)), MLP(FIELDS, (8,), label_scale=label_scale)
+    scaled.load_state_dict(plain.state_dict())
+    batch = _inputs(12)
+    torch.testing.assert_close(scaled(*batch), plain(*batch) * label_scale)
+
+
+def test_number_fields_and_no_others_can_be_normalised() -> None:
+    module = MLP((*FIELDS, Field("y", "number", 2)), (8,), normalise=True)
+    assert sorted(module.norms) == ["0", "3"]
+    y = torch.randn(12, 2)
+    module(*_inputs(12), y)
+    norm = module.norms["3"]
+    assert isinstance(norm, RunningNorm)
+    torch.testing.assert_close(norm.mean, y.mean(0))

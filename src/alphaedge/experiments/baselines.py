@@ -85,9 +85,9 @@ def _result_of(
     scores: list[list[list[float | None]]], names: list[str], seconds: float = 0.0, notes: Sequence[str] = ()
 ) -> CellResult:
     """Summarise ``scores[run][edge][batch]``."""
-    per_edge = [[mean([s for s in edge if s is not None]) for edge in run] for run in scores]
+    per_edge = [[mean(edge) for edge in run] for run in scores]
     return CellResult(
-        per_seed=[mean([e for e in run if e is not None]) for run in per_edge],
+        per_seed=[mean(run) for run in per_edge],
         per_edge=per_edge,
         curves=[curve([run[edge] for run in scores]) for edge in range(len(names))],
         names=names,

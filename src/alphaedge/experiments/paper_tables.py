@@ -118,7 +118,7 @@ def _other_scores(plan: Plan, get: Lookup) -> list[Block]:
 
 
 def _format_mean(values: list[float | None]) -> str:
-    middle = mean([v for v in values if v is not None])
+    middle = mean(values)
     return NO_NUMBER if middle is None else f"{middle:.4f}" if middle < 10 else f"{middle:,.0f}"
 
 
@@ -149,7 +149,7 @@ def _noisy_edge(plan: Plan, get: Lookup) -> list[Block]:
         result = get(plan.table_cell("movielens", method))
         if result is None or not result.per_edge:
             continue
-        others = [[s for e, s in enumerate(run) if e != NOISY_EDGE and s is not None] for run in result.per_edge]
+        others = [[s for e, s in enumerate(run) if e != NOISY_EDGE] for run in result.per_edge]
         for column, score in ((whole, cell_score(result)), (rest, score_of_runs([mean(run) for run in others]))):
             if score is not None:
                 column.scores[method] = score

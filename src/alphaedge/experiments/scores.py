@@ -42,12 +42,8 @@ def average(parts: Sequence[Score | None]) -> Score | None:
     known = [p for p in parts if p is not None]
     if not known or len(known) < len(parts) or len({len(p.runs) for p in known}) > 1:
         return None
-    return score_of_runs([_complete_mean(runs) for runs in zip(*(p.runs for p in known), strict=True)])
-
-
-def _complete_mean(values: Sequence[float | None]) -> float | None:
-    known = [v for v in values if v is not None]
-    return mean(known) if len(known) == len(values) else None
+    by_seed = zip(*(p.runs for p in known), strict=True)
+    return score_of_runs([None if None in runs else mean(runs) for runs in by_seed])
 
 
 def difference(one: Score, two: Score) -> Score | None:

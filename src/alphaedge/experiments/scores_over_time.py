@@ -47,7 +47,7 @@ def _typical_edge(alone: CellResult | None) -> int | None:
     """Return the edge whose mean score over the runs is the median of all edges."""
     if alone is None or not alone.per_edge:
         return None
-    means = [mean([s for s in runs if s is not None]) for runs in zip(*alone.per_edge, strict=True)]
+    means = [mean(runs) for runs in zip(*alone.per_edge, strict=True)]
     known = {e: s for e, s in enumerate(means) if s is not None}
     if not known:
         return None

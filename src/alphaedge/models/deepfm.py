@@ -1,4 +1,4 @@
-"""DeepFM (Guo et al., IJCAI 2017): first order + factorisation machine + deep part over shared embeddings.
+"""DeepFM (Guo et al., IJCAI 2017): first-order terms, a factorisation machine and an MLP over shared embeddings.
 
 y = b + sum_i w_i x_i + 1/2 sum_d [ (sum_i e_id x_i)^2 - sum_i (e_id x_i)^2 ] + MLP([e_i x_i])
 """
@@ -11,17 +11,19 @@ from torch import Tensor, nn
 
 from alphaedge.core.fields import Field
 from alphaedge.core.model import IdTable, Model
-from alphaedge.models.mlp import layers
-from alphaedge.models.normalise import RunningNorm
+from alphaedge.models.mlp import make_layers
+from alphaedge.models.running_norm import RunningNorm
 
 
 @final
 class DeepFM(nn.Module):
-    """A model over id, category, set and number fields; outputs a logit, or a number in units of ``label_scale``, [B].
+    """A model over id, category, set and number fields.
 
-    A feature's row holds its first-order weight and its embedding side by side. A number is a feature whose row is
-    scaled by the value; a set is the mean of its members' rows. All categories share one matrix, looked up at once.
-    spread: deviation of the rows that it starts from. normalise: whether numbers pass through a ``RunningNorm`` first.
+    The row of a feature holds its first-order weight and its embedding side by side. A number is a feature whose row is
+    multiplied by the value; a set is the mean of its members' rows. All categories share one matrix, for one look-up.
+
+    dim: size of embeddings. hidden: widths of the MLP. spread: standard deviation of initial rows. label_scale: factor
+    of the output, about the size of the labels. normalise: whether numbers pass through a ``RunningNorm`` first.
     """
 
     def __init__(
@@ -52,10 +54,10 @@ class DeepFM(nn.Module):
         self.first_row = [sum(sizes["category"][:i]) for i in range(len(sizes["category"]))]
         self.bias = nn.Parameter(torch.zeros(1))
         features = len(self.ids) + len(sizes["category"]) + len(self.sets) + sum(sizes["number"])
-        self.deep = layers(features * dim, hidden)
+        self.deep = make_layers(features * dim, hidden)
 
     def features(self, inputs: Sequence[Tensor]) -> Tensor:
-        """The rows of all features, scaled by their values: [B, features, 1 + dim]."""
+        """Return the rows of all features, multiplied by their values: [B, features, 1 + dim]."""
         parts = [
             nn.functional.embedding(inputs[i], rows).unsqueeze(-2)
             for i, rows in zip(self.at["id"], self.ids, strict=True)
@@ -77,9 +79,9 @@ class DeepFM(nn.Module):
         return torch.cat(parts, dim=-2)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """One logit per example, [B]."""
+        """Return one logit, or one number times ``label_scale``, per example: [B]."""
         weights, vectors = torch.split_with_sizes(self.features(inputs), [1, self.dim], dim=-1)
-        vectors = vectors.contiguous()  # everything below reads them: rows of 16 in steps of 17 are slow
+        vectors = vectors.contiguous()  # read several times below, and strided reads are slow
         first = weights.sum((-1, -2))
         sums = vectors.sum(-2)
         second = 0.5 * ((sums * sums).sum(-1) - (vectors * vectors).sum((-1, -2)))
@@ -98,7 +100,7 @@ def deepfm(
     normalise: bool = False,
     loss: str = "bce",
 ) -> Model:
-    """A ``DeepFM`` as a ``Model``: every id field's rows are an id table."""
+    """Make a ``DeepFM`` model. The rows of every id field are an id table."""
     tables = [IdTable((f.name,), (f"ids.{i}",)) for i, f in enumerate(f for f in fields if f.kind == "id")]
     module = DeepFM(fields, dim=dim, hidden=hidden, spread=spread, label_scale=label_scale, normalise=normalise)
     return Model(module, fields=[f.name for f in fields], tables=tables, loss=loss)

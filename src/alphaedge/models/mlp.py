@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from alphaedge.core.fields import Field
 from alphaedge.core.model import Model
-from alphaedge.models.normalise import RunningNorm
+from alphaedge.models.running_norm import RunningNorm
 
 
-def layers(inputs: int, hidden: Sequence[int]) -> nn.Sequential:
-    """Linear and ReLU layers down to one output."""
+def make_layers(inputs: int, hidden: Sequence[int]) -> nn.Sequential:
+    """Stack linear layers with ReLUs between them, down to one output."""
     widths = [inputs, *hidden]
     stack: list[nn.Module] = []
     for a, b in pairwise(widths):
@@ -23,9 +23,9 @@ def layers(inputs: int, hidden: Sequence[int]) -> nn.Sequential:
 
 @final
 class MLP(nn.Module):
-    """Numbers and sets side by side through ReLU layers; ids and categories enter as one-hot vectors.
+    """An MLP over the fields side by side. Ids and categories enter as one-hot vectors.
 
-    label_scale: what the layers' output is multiplied by, about the size of the labels.
+    label_scale: factor of the output, about the size of the labels.
     normalise: whether numbers pass through a ``RunningNorm`` first.
 
     >>> MLP([Field("x", "number", 3)])(torch.zeros(2, 3)).shape
@@ -45,10 +45,10 @@ class MLP(nn.Module):
         self.kinds = tuple((f.kind, f.size) for f in fields)
         numbers = [i for i, f in enumerate(fields) if f.kind == "number"]
         self.norms = nn.ModuleDict({str(i): RunningNorm(fields[i].size) for i in numbers if normalise})
-        self.layers = layers(sum(f.size for f in fields), hidden)
+        self.layers = make_layers(sum(f.size for f in fields), hidden)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """One output per example, [B]."""
+        """Return one output per example, [B]."""
         dtype = next(self.parameters()).dtype
         parts = []
         for i, ((kind, size), x) in enumerate(zip(self.kinds, inputs, strict=True)):
@@ -69,6 +69,6 @@ def mlp(
     label_scale: float = 1.0,
     normalise: bool = False,
 ) -> Model:
-    """An ``MLP`` as a ``Model``, without id tables."""
+    """Make an ``MLP`` model, without id tables."""
     module = MLP(fields, hidden, label_scale=label_scale, normalise=normalise)
     return Model(module, fields=[f.name for f in fields], loss=loss)

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from alphaedge.errors import check_number
-from alphaedge.metrics import student
+from alphaedge.metrics import student_t
 from alphaedge.report.charts import make_chart, make_figure, make_message
 from alphaedge.report.peer_drawings import (
     Floats,
@@ -143,7 +143,7 @@ def score_per_edge(summary: Mapping[str, Any]) -> Figure:
 
 def _half_interval(std: Floats, count: Floats) -> Floats:
     """Return half the width of the mean's 95% interval; NaN for a single value."""
-    quantile = np.array([student(int(n)) if n > 1 else np.nan for n in count.flat]).reshape(count.shape)
+    quantile = np.array([student_t(int(n)) if n > 1 else np.nan for n in count.flat]).reshape(count.shape)
     return np.where(count > 1, quantile * std / np.sqrt(count), np.nan)
 
 

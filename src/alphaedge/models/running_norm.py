@@ -1,4 +1,4 @@
-"""Normalisation learned online: running means and variances that are part of the model."""
+"""Online normalisation by running means and variances, which are buffers of the model."""
 
 from typing import final
 
@@ -8,10 +8,12 @@ from torch import Tensor, nn
 
 @final
 class RunningNorm(nn.Module):
-    """Numbers [B, size] less their running mean, over their running deviation, within ``limit`` deviations.
+    """Subtracts running means from numbers [B, size] and divides by running standard deviations.
 
-    A batch is normalised by what was known before it, in training and in prediction alike, and then counted in. Old
-    batches fade once ``memory`` examples have been seen. Before the first batch everything is 0: there is no scale.
+    A batch is normalised by the statistics before it, in training and prediction alike; in training it then updates
+    them. Before the first batch all outputs are 0, since no scale is known.
+
+    memory: examples after which older batches fade. limit: largest absolute output, in standard deviations.
     """
 
     mean: Tensor
@@ -26,17 +28,17 @@ class RunningNorm(nn.Module):
         self.register_buffer("seen", torch.zeros(1))
 
     def forward(self, values: Tensor) -> Tensor:
-        """The normalised numbers, [B, size]."""
-        # A column that moves by less than its rounding does not move.
-        moves = self.variance > 1e-10 * self.mean * self.mean
-        scale = torch.where(moves, self.variance.clamp(min=1e-12).rsqrt(), 0)
+        """Return the normalised numbers, [B, size]."""
+        # A column that varies by less than its rounding counts as constant.
+        varies = self.variance > 1e-10 * self.mean * self.mean
+        scale = torch.where(varies, self.variance.clamp(min=1e-12).rsqrt(), 0)
         normal = ((values - self.mean) * scale).clamp(-self.limit, self.limit)
         if self.training:
-            self._count(values.detach())
+            self._update(values.detach())
         return normal
 
-    def _count(self, values: Tensor) -> None:
-        # Chan, Golub and LeVeque's update of mean and variance by a batch, with a bounded weight of the past.
+    def _update(self, values: Tensor) -> None:
+        # The batch update of Chan, Golub and LeVeque, with a bounded weight of the past.
         new = values.shape[-2]
         past = self.seen.clamp(max=self.memory)
         share = new / (past + new)

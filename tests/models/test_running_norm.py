@@ -1,4 +1,4 @@
-"""Running normalisation is the mean and variance of what was seen before; a model of change starts with none."""
+"""A running norm uses the mean and variance of the examples before a batch."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from alphaedge.core.fields import Field
-from alphaedge.models.mlp import MLP
-from alphaedge.models.normalise import RunningNorm
+from alphaedge.models.running_norm import RunningNorm
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=6)
 SEEDS = st.integers(0, 2**16)
@@ -21,7 +19,7 @@ def batches(sizes: list[int], seed: int, columns: int = 3) -> list[Tensor]:
     return [torch.randn(n, columns, generator=generator) * spread + centre for n in sizes]
 
 
-def fed(norm: RunningNorm, parts: list[Tensor]) -> RunningNorm:
+def feed(norm: RunningNorm, parts: list[Tensor]) -> RunningNorm:
     for part in parts:
         norm(part)
     return norm
@@ -30,7 +28,7 @@ def fed(norm: RunningNorm, parts: list[Tensor]) -> RunningNorm:
 @given(SIZES, SEEDS)
 def test_mean_and_variance_are_those_of_all_examples_seen(sizes: list[int], seed: int) -> None:
     parts = batches(sizes, seed)
-    norm = fed(RunningNorm(3), parts)
+    norm = feed(RunningNorm(3), parts)
     whole = torch.cat(parts).double().numpy()
     np.testing.assert_allclose(norm.mean.numpy(), whole.mean(0), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(norm.variance.numpy(), whole.var(0), rtol=1e-3, atol=1e-5)
@@ -38,9 +36,9 @@ def test_mean_and_variance_are_those_of_all_examples_seen(sizes: list[int], seed
 
 
 @given(SIZES, SEEDS)
-def test_a_batch_is_normalised_by_what_was_known_before_it(sizes: list[int], seed: int) -> None:
+def test_a_batch_is_normalised_by_the_batches_before_it(sizes: list[int], seed: int) -> None:
     *before, last = batches([30, *sizes], seed)
-    norm = fed(RunningNorm(3, limit=1e9), before)
+    norm = feed(RunningNorm(3, limit=1e9), before)
     known = torch.cat(before).double().numpy()
     expected = (last.double().numpy() - known.mean(0)) / known.std(0)
     np.testing.assert_allclose(norm(last).numpy(), expected, rtol=1e-2, atol=1e-3)
@@ -49,15 +47,15 @@ def test_a_batch_is_normalised_by_what_was_known_before_it(sizes: list[int], see
 @given(SIZES, SEEDS)
 def test_training_and_prediction_give_the_same_output(sizes: list[int], seed: int) -> None:
     *before, last = batches([*sizes, 5], seed)
-    norm = fed(RunningNorm(3), before)
+    norm = feed(RunningNorm(3), before)
     predicted = norm.eval()(last)
     trained = norm.train()(last)
     assert torch.equal(predicted, trained)
 
 
-def test_prediction_counts_nothing_in() -> None:
+def test_prediction_updates_nothing() -> None:
     before, last = batches([20, 20], 0)
-    norm = fed(RunningNorm(3), [before])
+    norm = feed(RunningNorm(3), [before])
     kept = {name: value.clone() for name, value in norm.state_dict().items()}
     norm.eval()(last)
     assert all(torch.equal(value, kept[name]) for name, value in norm.state_dict().items())
@@ -78,64 +76,38 @@ def test_a_constant_column_gives_zero(value: float) -> None:
         assert torch.equal(norm(torch.full((50, 1), value)), torch.zeros(50, 1))
 
 
-def test_a_column_that_was_constant_starts_to_count_when_it_moves() -> None:
-    norm = fed(RunningNorm(1), [torch.ones(10, 1)])
+def test_a_constant_column_counts_once_it_varies() -> None:
+    norm = feed(RunningNorm(1), [torch.ones(10, 1)])
     assert torch.equal(norm(torch.full((10, 1), 3.0)), torch.zeros(10, 1)), "no scale is known yet"
     torch.testing.assert_close(norm(torch.full((1, 1), 3.0)), torch.ones(1, 1))  # mean 2, deviation 1
 
 
 @given(st.floats(0.1, 10), st.floats(1e3, 1e30))
-def test_nothing_is_further_out_than_the_limit(limit: float, far: float) -> None:
-    norm = fed(RunningNorm(1, limit=limit), [torch.tensor([[-1.0], [1.0]])])
-    found = norm.eval()(torch.tensor([[far], [-far], [0.0]]))
-    torch.testing.assert_close(found, torch.tensor([[limit], [-limit], [0.0]]))
+def test_no_output_exceeds_the_limit(limit: float, far: float) -> None:
+    norm = feed(RunningNorm(1, limit=limit), [torch.tensor([[-1.0], [1.0]])])
+    outputs = norm.eval()(torch.tensor([[far], [-far], [0.0]]))
+    torch.testing.assert_close(outputs, torch.tensor([[limit], [-limit], [0.0]]))
 
 
 def test_with_a_short_memory_old_batches_fade() -> None:
     old, new = [torch.full((10, 1), 100.0)] * 50, [torch.tensor([[-1.0], [1.0]] * 5)] * 30
-    short, long = (fed(RunningNorm(1, memory=memory), old + new) for memory in (10, 1e9))
+    short, long = (feed(RunningNorm(1, memory=memory), old + new) for memory in (10, 1e9))
     assert abs(short.mean.item()) < 1e-4
     assert short.variance.item() == pytest.approx(1, abs=1e-3)
     assert long.mean.item() == pytest.approx(100 * 50 / 80, rel=1e-4)
 
 
-def test_the_past_weighs_as_much_as_the_memory_at_most() -> None:
-    norm = fed(RunningNorm(1, memory=30), [torch.zeros(100, 1), torch.full((10, 1), 4.0)])
+def test_the_past_weighs_at_most_as_much_as_the_memory() -> None:
+    norm = feed(RunningNorm(1, memory=30), [torch.zeros(100, 1), torch.full((10, 1), 4.0)])
     assert norm.mean.item() == pytest.approx(1.0)  # 30 zeros and 10 fours
     assert norm.variance.item() == pytest.approx(3.0)
 
 
-def test_gradients_do_not_go_into_what_was_counted() -> None:
-    norm = fed(RunningNorm(2), [torch.randn(20, 2)])
+def test_gradients_do_not_reach_the_statistics() -> None:
+    norm = feed(RunningNorm(2), [torch.randn(20, 2)])
     batch = torch.randn(5, 2, requires_grad=True)
     norm(batch).sum().backward()
     assert batch.grad is not None
     assert not norm.mean.requires_grad
     assert list(norm.parameters()) == []
     assert set(dict(norm.named_buffers())) == {"mean", "variance", "seen"}
-
-
-FIELDS = (Field("kind", "category", 3), Field("past", "number", 4), Field("now", "number", 2))
-
-
-def inputs(count: int = 12) -> list[Tensor]:
-    return [torch.randint(0, 3, (count,)), torch.rand(count, 4) * 50, torch.randn(count, 2)]
-
-
-@given(st.floats(0.01, 1000), SEEDS)
-def test_the_label_scale_scales_the_output(label_scale: float, seed: int) -> None:
-    torch.manual_seed(seed)
-    plain, scaled = MLP(FIELDS, (8,)), MLP(FIELDS, (8,), label_scale=label_scale)
-    scaled.load_state_dict(plain.state_dict())
-    batch = inputs()
-    torch.testing.assert_close(scaled(*batch), plain(*batch) * label_scale)
-
-
-def test_every_number_field_is_normalised_and_nothing_else() -> None:
-    module = MLP(FIELDS, (8,), normalise=True)
-    assert sorted(module.norms) == ["1", "2"]
-    batch = inputs()
-    module(*batch)
-    norm = module.norms["1"]
-    assert isinstance(norm, RunningNorm)
-    torch.testing.assert_close(norm.mean, batch[1].mean(0))

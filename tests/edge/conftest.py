@@ -1,4 +1,4 @@
-"""An edge of one's own for a test, and what edges write to their logs."""
+"""Fixtures: an edge, and the log of edges."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A shop's model in double precision: what edges of a test name as their factory."""
+"""A model in double precision, which edges in tests name as their factory."""
 
 from functools import partial
 
@@ -11,5 +11,5 @@ DATA = shop_data(edges=4, events=160)
 
 
 def make() -> Model:
-    """The model."""
+    """Make the model."""
     return exact(partial(deepfm, DATA.fields))

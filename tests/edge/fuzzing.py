@@ -1,7 +1,7 @@
-"""Hooks for schemathesis, which knows what a schema can say: here is what it cannot, so that the fuzzing goes deeper.
+"""Hooks for schemathesis, for what a schema can't express, so that the fuzzing goes deeper.
 
-The number of values has to fit the shape, the lists of ids and labels each other, and a header belongs to binary bodies
-alone. Only what schemathesis takes to be valid is mended; what it breaks on purpose stays broken.
+The number of values has to fit the shape, ids and labels must be equally many, and a header belongs to binary bodies
+only. The hooks repair only what schemathesis takes to be valid; what it breaks on purpose stays broken.
 """
 
 import json
@@ -14,7 +14,7 @@ from schemathesis.generation import GenerationMode
 SIZES = {"user": 1, "item": 1, "x": 2}  # of the fields of processes.CONFIG
 
 
-def valid(case: schemathesis.Case, location: ParameterLocation) -> bool:
+def is_valid(case: schemathesis.Case, location: ParameterLocation) -> bool:
     found = case.meta.components.get(location) if case.meta else None
     return found is not None and found.mode is GenerationMode.POSITIVE
 
@@ -23,9 +23,9 @@ def valid(case: schemathesis.Case, location: ParameterLocation) -> bool:
 def before_call(context: schemathesis.HookContext, case: schemathesis.Case, kwargs: Any) -> None:
     if case.media_type != "application/json":
         return
-    if valid(case, ParameterLocation.HEADER):
+    if is_valid(case, ParameterLocation.HEADER):
         case.headers.pop("inference-header-content-length", None)
-    if not valid(case, ParameterLocation.BODY):
+    if not is_valid(case, ParameterLocation.BODY):
         return
     body = json.loads(json.dumps(case.body))
     if "labels" in body:
@@ -35,11 +35,11 @@ def before_call(context: schemathesis.HookContext, case: schemathesis.Case, kwar
         given = {one["name"]: one for one in body["inputs"]}
         if len(given) == len(SIZES):
             rows = max(body["inputs"][0]["shape"][0] % 4, 1)
-            case.body = {**body, "inputs": [fitting(one, rows) for one in given.values()]}
+            case.body = {**body, "inputs": [fit(one, rows) for one in given.values()]}
 
 
-def fitting(one: dict[str, Any], rows: int) -> dict[str, Any]:
-    """An input with as many values as its new shape says: those it had, again and again."""
+def fit(one: dict[str, Any], rows: int) -> dict[str, Any]:
+    """An input with as many values as its new shape says: its own, repeated."""
     values = one.get("data") or [0]
     while any(isinstance(v, list) for v in values):
         values = [w for v in values for w in (v if isinstance(v, list) else [v])]

@@ -1,4 +1,4 @@
-"""Real edges in processes of their own, for tests: started, asked, told, killed and started again."""
+"""Real edges in processes of their own, for tests."""
 
 import contextlib
 import datetime as dt
@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from alphaedge.edge.store.learned_mark import read_learned_mark
 from alphaedge.edge.trust.authority import CertificateFolder
 
 BATCH, EVERY = 10, 4
+WAIT_SECONDS, REQUEST_SECONDS = 120.0, 60.0
 CONFIG: dict[str, Any] = {
     "edge": "berlin",
     "region": "DE",
@@ -44,7 +45,7 @@ CONFIG: dict[str, Any] = {
 
 
 class Edge:
-    """An edge that is started, asked, told, killed and started again."""
+    """An edge that a test starts, calls, kills and starts again. changes: to its configuration."""
 
     def __init__(self, folder: Path, **changes: Any) -> None:
         self.folder, self.path = folder, folder / "edge.toml"
@@ -67,7 +68,7 @@ class Edge:
         assert self.process.stdout is not None
         while not self.url or (self.has_peers and not self.address):
             line = self.process.stdout.readline()
-            assert line, "the edge has ended"
+            assert line, "the edge has exited"
             if "serves on" in line:
                 self.url = line.split()[-1]
             if "talks to its peers on" in line:
@@ -81,14 +82,14 @@ class Edge:
             return False
 
     def get(self, path: str) -> dict[str, Any]:
-        with urllib.request.urlopen(self.url + path, timeout=10) as answer:
+        with urllib.request.urlopen(self.url + path, timeout=REQUEST_SECONDS) as answer:
             return dict(json.load(answer))
 
     def post(self, path: str, body: bytes | dict[str, Any], **headers: str) -> dict[str, Any]:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, headers)
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=REQUEST_SECONDS) as answer:
                 return dict(json.load(answer))
         except urllib.error.HTTPError as error:
             return {"status": error.code, **json.load(error)}
@@ -104,12 +105,12 @@ class Edge:
         return found["prediction"], found["prediction_id"]
 
     def learners(self) -> list[int]:
-        """Processes that the edge has started."""
+        """The ids of the processes that the edge has started."""
         assert self.process is not None
         return [int(p) for p in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()]
 
     def kill(self) -> None:
-        """kill -9 of the server; its learner ends when it notices."""
+        """Kill the server with SIGKILL, and wait for its learner to end."""
         assert self.process is not None
         learners = self.learners()
         self.process.kill()
@@ -118,7 +119,7 @@ class Edge:
             wait_for(lambda learner=learner: not Path(f"/proc/{learner}").exists(), "the learner to end")  # type: ignore[misc]
 
     def end(self) -> None:
-        """Kill it if it still runs: for the end of a test, however that came."""
+        """Kill it if it still runs, at the end of a test."""
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -126,10 +127,11 @@ class Edge:
     def stop(self) -> int:
         assert self.process is not None
         self.process.terminate()
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=WAIT_SECONDS)
 
 
-def wait_for(condition: Any, what: str, seconds: float = 60) -> None:
+def wait_for(condition: Callable[[], object], what: str, seconds: float = WAIT_SECONDS) -> None:
+    """Wait until a condition holds. seconds: enough for a busy machine; a test that passes does not wait for them."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"waited in vain for {what}"
@@ -137,7 +139,7 @@ def wait_for(condition: Any, what: str, seconds: float = 60) -> None:
 
 
 def events(count: int, seed: int = 0) -> list[tuple[str, int, list[float], float]]:
-    """Users who like even items."""
+    """Events of users who like even items: user, item, numbers and label."""
     rng = random.Random(seed)
     found = []
     for _ in range(count):
@@ -148,17 +150,19 @@ def events(count: int, seed: int = 0) -> list[tuple[str, int, list[float], float
 
 
 def send(edge: Edge, some: list[tuple[str, int, list[float], float]]) -> list[tuple[int, float]]:
+    """Request predictions of events; return their ids and labels."""
     _, ids = edge.predict([e[0] for e in some], [e[1] for e in some], [e[2] for e in some])
     return list(zip(ids, [e[3] for e in some], strict=True))
 
 
-def tell(edge: Edge, told: list[tuple[int, float]]) -> dict[str, Any]:
-    return edge.post("/v2/models/shop/feedback", {"ids": [i for i, _ in told], "labels": [y for _, y in told]})
+def tell(edge: Edge, labels: list[tuple[int, float]]) -> dict[str, Any]:
+    """Send feedback: labels by prediction id."""
+    return edge.post("/v2/models/shop/feedback", {"ids": [i for i, _ in labels], "labels": [y for _, y in labels]})
 
 
 @contextlib.contextmanager
 def fleet_of(tmp_path: Path, names_and_regions: Sequence[tuple[str, str]], **changes: Any) -> Iterator[list[Edge]]:
-    """Running edges of one fleet, each in its region and folder, with a common policy that may be rewritten.
+    """Run the edges of one fleet, each in its region and folder, with a common policy file.
 
     The first is the seed of the others. changes: to the configuration of each; those to ``peers`` are added to it.
     """
@@ -187,7 +191,7 @@ def fleet_of(tmp_path: Path, names_and_regions: Sequence[tuple[str, str]], **cha
 
 
 def restored(edge: Edge) -> Learner:
-    """The learner as its newest checkpoint has it."""
+    """Restore the learner of an edge from its newest checkpoint and its journal."""
     again = edge.folder.with_name(edge.folder.name + "-copy")
     shutil.rmtree(again, ignore_errors=True)
     shutil.copytree(edge.folder, again, ignore=shutil.ignore_patterns("parameters*"))
@@ -195,7 +199,7 @@ def restored(edge: Edge) -> Learner:
 
 
 def teach(edge: Edge, periods: int, seed: int) -> None:
-    """Whole periods of outcomes, learned to the end."""
+    """Send the events and the feedback of whole aggregation periods, and wait until they are learned."""
     before = read_learned_mark(edge.folder / "data").newest
     count = periods * BATCH * EVERY
     assert tell(edge, send(edge, events(count, seed)))["accepted"] == count

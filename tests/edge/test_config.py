@@ -140,7 +140,7 @@ def test_a_missing_key_is_named(key: str) -> None:
         ({"policy": "bad"}, ["policy, line 1", "let all in"]),
         ({"serve": {"token": "empty"}}, ["serve.token", "a token in it"]),
         ({"model": {"factory": "nowhere:make", "fields": FIELDS}}, ["model.factory", "nowhere"]),
-        ({"model": {"factory": "noColon", "fields": FIELDS}}, ["model.factory", "package.module:function"]),
+        ({"model": {"factory": "noColon", "fields": FIELDS}}, ["model.factory", "package.module:name"]),
         ({"model": {"factory": "builtins:dict", "fields": FIELDS}}, ["model.factory", "returns dict"]),
     ],
 )

@@ -1,4 +1,4 @@
-"""An edge in one's own process: ``alphaedge.Edge``."""
+"""An edge embedded in a process: ``alphaedge.Edge``."""
 
 import asyncio
 from pathlib import Path
@@ -30,7 +30,7 @@ def children() -> set[int]:
     return {int(p) for path in Path("/proc/self/task").iterdir() for p in (path / "children").read_text().split()}
 
 
-def test_it_predicts_learns_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_an_embedded_edge_predicts_learns_and_leaves_nothing_behind(tmp_path: Path) -> None:
     path = Edge(tmp_path).path
 
     async def test() -> None:
@@ -40,8 +40,8 @@ def test_it_predicts_learns_and_leaves_nothing_behind(tmp_path: Path) -> None:
             assert first.shape == (2,)
             some = events(30 * BATCH)
             given = {"user": [e[0] for e in some], "item": np.array([e[1] for e in some])}
-            told, _ = await edge.predict({**given, "x": torch.tensor([e[2] for e in some])})
-            found = await edge.feedback(told, [e[3] for e in some])
+            some_ids, _ = await edge.predict({**given, "x": torch.tensor([e[2] for e in some])})
+            found = await edge.feedback(some_ids, [e[3] for e in some])
             assert found == FeedbackCounts(len(some), 0, 0, 0)
             await until(lambda: (status := edge.status()) and status.batches >= 30 // EVERY * EVERY)
             _, (even, odd) = await edge.predict(USERS)
@@ -77,7 +77,7 @@ def test_bad_input_is_refused_by_name(tmp_path: Path) -> None:
     run(test())
 
 
-def test_a_learner_that_does_not_begin_is_an_error_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_learner_that_does_not_start_is_an_error_and_nothing_is_left_behind(tmp_path: Path) -> None:
     path = Edge(tmp_path).path
 
     async def test() -> None:

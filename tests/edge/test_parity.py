@@ -1,4 +1,4 @@
-"""Real edges and the simulator are the same method: the same stream through both gives the same scores."""
+"""Real edges and the simulator run the same method: the same stream gives the same scores."""
 
 import os
 from pathlib import Path
@@ -16,8 +16,8 @@ from alphaedge.metrics import auc
 
 from ..simulation.fleets import predictions, seen
 from .exact import DATA, make
+from .learning.test_learner import in_order, whole_periods
 from .processes import Edge, fleet_of, wait_for
-from .test_learner import in_order, whole_periods
 
 SIZE, EVERY = 5, 8
 METHOD: dict[str, Any] = {"aggregate_every": EVERY, "peers": 2, "adopt_rows": False}
@@ -32,7 +32,7 @@ TYPES = {"id": "INT64", "category": "INT64", "number": "FP32", "set": "FP32"}
 
 
 def predict(edge: Edge, number: int, batch: int) -> tuple[list[float], list[int], list[float]]:
-    """One batch of an edge's stream: predictions, their ids and labels."""
+    """Predict one batch of an edge's stream; return predictions, their ids and labels."""
     stream, part = DATA.streams[number], slice(batch * SIZE, (batch + 1) * SIZE)
     inputs = []
     for f in DATA.fields:
@@ -45,7 +45,7 @@ def predict(edge: Edge, number: int, batch: int) -> tuple[list[float], list[int]
 
 
 class Watch:
-    """How many versions of its parameters an edge has handed over, straight from the file."""
+    """Reads the version of an edge's parameters from the file."""
 
     def __init__(self, edge: Edge) -> None:
         config = load(edge.path)
@@ -56,7 +56,7 @@ class Watch:
 
 
 def views_agree(edges: list[Edge], publications: list[int]) -> bool:
-    """Whether everybody has heard of everybody's latest publication."""
+    """Whether every edge knows every other edge's latest publication."""
     for me, edge in enumerate(edges):
         status = read_learner_status(edge.folder / "data" / "status.json")
         heard = {name: peer.publication for name, peer in status.peers.items()} if status else {}
@@ -79,7 +79,7 @@ def test_four_real_edges_score_as_the_simulator_says(tmp_path: Path, monkeypatch
     places = [(str(n), "EU") for n in range(len(data.streams))]
     with fleet_of(tmp_path, places, **changes) as edges:
         publications = [0] * len(edges)
-        wait_for(lambda: views_agree(edges, publications), "everybody to know everybody")
+        wait_for(lambda: views_agree(edges, publications), "all edges to know each other")
         watches = [Watch(edge) for edge in edges]
         for number, batch in in_order(data):
             edge, watch = edges[number], watches[number]
@@ -91,7 +91,7 @@ def test_four_real_edges_score_as_the_simulator_says(tmp_path: Path, monkeypatch
             wait_for(lambda: watch.version() == before + 1 + aggregates, "the batch to be learned")  # noqa: B023
             if aggregates:
                 publications[number] += 1
-                wait_for(lambda: views_agree(edges, publications), "the news to have spread")
+                wait_for(lambda: views_agree(edges, publications), "the publication to be known everywhere")
         mixed = [read_learner_status(edge.folder / "data" / "status.json") for edge in edges]
     assert all(status and sum(p.pulls for p in status.peers.values()) > 0 for status in mixed), "they have mixed"
     for edge, outputs_ in enumerate(found):

@@ -22,9 +22,9 @@ def test_an_edge_learns_from_feedback_what_to_predict(edge: Edge) -> None:
     edge.start()
     first, _ = edge.predict(["new", "new"], [2, 3], [[0.0, 0.0]] * 2)
     assert abs(first[0] - first[1]) < 0.05
-    told = send(edge, events(50 * BATCH))
-    random.Random(1).shuffle(told)
-    assert tell(edge, told)["accepted"] == len(told)
+    labels = send(edge, events(50 * BATCH))
+    random.Random(1).shuffle(labels)
+    assert tell(edge, labels)["accepted"] == len(labels)
     last = 50 // EVERY * EVERY * BATCH
     wait_for(lambda: read_learned_mark(edge.folder / "data").newest == last, "the learner to have learned")
     even, odd = edge.predict(["new", "new"], [2, 3], [[0.0, 0.0]] * 2)[0]
@@ -55,7 +55,7 @@ def test_bad_requests_are_refused_by_name_and_nothing_else_happens(edge: Edge) -
     assert tell(edge, good) == {"accepted": 0, "known": 3, "expired": 0, "unknown": 0}
 
 
-def test_a_token_keeps_strangers_out(tmp_path: Path) -> None:
+def test_callers_need_the_token(tmp_path: Path) -> None:
     edge = Edge(tmp_path, serve={"port": 0, "token": "token"})
     (tmp_path / "token").write_text("s3cret\n")
     edge.start()

@@ -51,7 +51,7 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The model: a built-in over the fields, or what ``factory`` ("package.module:function") returns.
+    """The model: a built-in over the fields, or what ``factory`` ("package.module:name") returns.
 
     A factory returns an ``alphaedge.Model``, or an ``nn.Module`` that takes the fields in their order; then ``tables``
     names its id tables. label_scale: about the size of the labels, to regress. batch_size: labels per online step.
@@ -75,14 +75,14 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def __post_init__(self) -> None:
         if self.builtin is None and self.factory is None:
-            allowed = f'one of {", ".join(BUILTINS)}; add it, or factory = "package.module:function"'
+            allowed = f'one of {", ".join(BUILTINS)}; add it, or factory = "package.module:name"'
             raise InvalidValue("model.builtin", None, allowed)
         if self.builtin is not None and self.factory is not None:
             raise InvalidValue("model.factory", self.factory, "no factory beside a builtin; remove one of the two")
         names = [f.name for f in self.fields]
         if len(set(names)) < len(names):
             raise InvalidValue("model.fields", names, "each name once")
-        _ = self.online  # an optimizer of one's own is refused now, not later
+        _ = self.online  # refuse an invalid optimizer now, not when it is first used
 
     def make(self) -> Model:
         """Make the model, with its initial parameters."""
@@ -124,7 +124,7 @@ class MethodConfig(MethodSettings, frozen=True, kw_only=True, forbid_unknown_fie
         self.make()
 
     def make(self) -> Method:
-        """The method."""
+        """Make the method."""
         return self.apply(self.name)
 
 

@@ -1,4 +1,4 @@
-"""Rows belong to ids in the order of their appearance; the longest unused give way; a replay gives the same."""
+"""Ids get rows in the order of their appearance, or the least recently used one; a replay gives the same rows."""
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ def test_rows_are_taken_in_order_and_kept() -> None:
     assert (ids.find(70), ids.find(50), ids.find(1)) == (0, 1, None)
 
 
-def test_the_longest_unused_gives_way() -> None:
+def test_a_new_id_gets_the_least_recently_used_row() -> None:
     ids = Numbering(2)
     ids.use([1])
     ids.use([2])
@@ -27,7 +27,7 @@ def test_the_longest_unused_gives_way() -> None:
     assert 2 not in ids
 
 
-def test_what_is_used_now_never_gives_way_to_what_else_is_used_now() -> None:
+def test_ids_of_one_batch_never_take_each_others_rows() -> None:
     ids = Numbering(2)
     ids.use([1, 2])
     assert ids.use([3, 1]) == [Admission(1, 3, 2)], "1 is the older one, but it is used in the same batch"
@@ -37,12 +37,12 @@ def test_what_is_used_now_never_gives_way_to_what_else_is_used_now() -> None:
 
 
 class Replayed(RuleBasedStateMachine):
-    """A numbering against one that is restored before every use, and against the plainest model of it."""
+    """A numbering against one that is restored before every use, and against a list."""
 
     def __init__(self) -> None:
         super().__init__()
         self.one, self.other = Numbering(5), Numbering(5)
-        self.used: list[int] = []  # from the longest unused to the latest
+        self.used: list[int] = []  # the least recently used first
 
     @rule(keys=KEYS)
     def use(self, keys: list[int]) -> None:

@@ -1,4 +1,4 @@
-"""Bodies of requests: compressed ones are understood, large ones are given up before they cost anything."""
+"""Request bodies: compressed ones are decoded, too large ones are refused before they cost memory."""
 
 import gzip
 import http.client
@@ -15,14 +15,14 @@ import pytest
 from ..processes import Edge
 
 INFER, FEEDBACK = "/v2/models/shop/infer", "/v2/models/shop/feedback"
-MOST = 1_000_000  # bytes that a request may have here
+MAX_BODY = 1_000_000  # bytes
 LARGE = 100_000_000
-MARGIN = 15_000_000  # bytes by which a server may grow for other reasons
+MARGIN = 15_000_000  # bytes that the server may need for other reasons
 
 
 @pytest.fixture(scope="module")
 def edge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
-    made = Edge(tmp_path_factory.mktemp("edge"), serve={"port": 0, "max_body_bytes": MOST})
+    made = Edge(tmp_path_factory.mktemp("edge"), serve={"port": 0, "max_body_bytes": MAX_BODY})
     try:
         made.start()
         yield made
@@ -30,49 +30,49 @@ def edge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
         made.end()
 
 
-TOLD = json.dumps({"ids": [1], "labels": [1]}).encode()
+FEEDBACK_BODY = json.dumps({"ids": [1], "labels": [1]}).encode()
 
 
 @pytest.mark.parametrize("coding", ["gzip", "GZIP", "deflate", "identity"])
 def test_a_compressed_body_is_understood(edge: Edge, coding: str) -> None:
-    body = {"gzip": gzip.compress, "deflate": zlib.compress, "identity": bytes}[coding.lower()](TOLD)
+    body = {"gzip": gzip.compress, "deflate": zlib.compress, "identity": bytes}[coding.lower()](FEEDBACK_BODY)
     assert edge.post(FEEDBACK, body, **{"Content-Encoding": coding})["unknown"] == 1
 
 
-PACKED = gzip.compress(TOLD)
+PACKED = gzip.compress(FEEDBACK_BODY)
 WRONG: dict[str, tuple[str, bytes, int, str]] = {
-    "not compressed": ("gzip", TOLD, 400, "a body compressed as gzip (Error -3"),
+    "not compressed": ("gzip", FEEDBACK_BODY, 400, "a body compressed as gzip (Error -3"),
     "empty": ("gzip", b"", 400, "cut off"),
     "cut short": ("gzip", PACKED[:-1], 400, "cut off"),
     "altered": ("gzip", PACKED[:-8] + bytes(8), 400, "incorrect data check"),
     "more behind": ("gzip", PACKED + b"more", 400, "no bytes after the end"),
-    "deflate, not gzip": ("gzip", zlib.compress(TOLD), 400, "compressed as gzip"),
+    "deflate, not gzip": ("gzip", zlib.compress(FEEDBACK_BODY), 400, "compressed as gzip"),
     "gzip, not deflate": ("deflate", PACKED, 400, "compressed as deflate"),
-    "unknown": ("br", TOLD, 415, "found 'br'; allowed: gzip, deflate"),
+    "unknown": ("br", FEEDBACK_BODY, 415, "found 'br'; allowed: gzip, deflate"),
     "twice": ("gzip, gzip", gzip.compress(PACKED), 415, "allowed: gzip, deflate"),
-    "large inside": ("gzip", gzip.compress(b" " * (MOST + 1)), 413, f"at most {MOST}"),
-    "large outside": ("identity", b" " * (MOST + 1), 413, f"at most {MOST}"),
+    "large inside": ("gzip", gzip.compress(b" " * (MAX_BODY + 1)), 413, f"at most {MAX_BODY}"),
+    "large outside": ("identity", b" " * (MAX_BODY + 1), 413, f"at most {MAX_BODY}"),
 }
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_with_a_body_is_said(edge: Edge, case: str) -> None:
+def test_a_bad_body_is_refused_with_a_reason(edge: Edge, case: str) -> None:
     coding, body, status, words = WRONG[case]
     found = edge.post(FEEDBACK, body, **{"Content-Encoding": coding})
     assert found["status"] == status, found
     assert words in found["error"]
 
 
-def test_a_body_of_just_the_largest_size_is_read(edge: Edge) -> None:
-    body = TOLD + b" " * (MOST - len(TOLD))
+def test_a_body_of_the_largest_size_is_read(edge: Edge) -> None:
+    body = FEEDBACK_BODY + b" " * (MAX_BODY - len(FEEDBACK_BODY))
     assert edge.post(FEEDBACK, body)["unknown"] == 1
     assert edge.post(FEEDBACK, gzip.compress(body), **{"Content-Encoding": "gzip"})["unknown"] == 1
 
 
 @pytest.mark.parametrize(
-    ("length", "status"), [(str(MOST + 1), 413), ("9" * 18, 413), ("-1", 400), ("1e3", 400), ("9" * 40, 400)]
+    ("length", "status"), [(str(MAX_BODY + 1), 413), ("9" * 18, 413), ("-1", 400), ("1e3", 400), ("9" * 40, 400)]
 )
-def test_a_length_is_answered_before_a_body_comes(edge: Edge, length: str, status: int) -> None:
+def test_a_bad_length_is_refused_before_the_body_is_sent(edge: Edge, length: str, status: int) -> None:
     host, port = edge.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=10) as connection:
         head = f"POST {INFER} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n"
@@ -80,8 +80,8 @@ def test_a_length_is_answered_before_a_body_comes(edge: Edge, length: str, statu
         assert connection.recv(1000).startswith(f"HTTP/1.1 {status} ".encode())
 
 
-def most_memory(edge: Edge) -> int:
-    """Bytes that the server had at most so far."""
+def peak_memory(edge: Edge) -> int:
+    """Peak memory of the server, in bytes."""
     assert edge.process is not None
     (found,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{edge.process.pid}/status").read_text())
     return int(found) * 1024
@@ -92,21 +92,21 @@ def refused(edge: Edge, body: Any, **headers: str) -> None:
     connection.request("POST", INFER, body, headers)
     answer = connection.getresponse()
     assert answer.status == 413
-    assert f"at most {MOST}" in json.load(answer)["error"]
-    # The connection is good for another request: what was refused has been let go by.
-    connection.request("POST", FEEDBACK, TOLD)
+    assert f"at most {MAX_BODY}" in json.load(answer)["error"]
+    # The connection can be used for another request: the rest of the refused one was discarded.
+    connection.request("POST", FEEDBACK, FEEDBACK_BODY)
     assert connection.getresponse().status == 200
     connection.close()
 
 
 def test_100_mb_do_not_make_the_server_grow(edge: Edge) -> None:
     edge.predict(["ann"], [1], [[0.0, 0.0]])
-    refused(edge, bytes(2 * MOST))
-    before = most_memory(edge)
+    refused(edge, bytes(2 * MAX_BODY))
+    before = peak_memory(edge)
     part = bytes(10**6)
     refused(edge, bytes(LARGE))
     refused(edge, iter([part] * (LARGE // len(part))))  # without a length: in chunks
     refused(edge, gzip.compress(bytes(LARGE), 9), **{"Content-Encoding": "gzip"})
     closing = edge.post(INFER, bytes(LARGE))  # urllib wants the connection closed, and reads only when all is sent
     assert closing["status"] == 413
-    assert most_memory(edge) - before < MARGIN
+    assert peak_memory(edge) - before < MARGIN

@@ -1,4 +1,4 @@
-"""Clients that nobody here wrote, as they are, with a real edge: tritonclient and kserve's REST client."""
+"""Unmodified third-party clients with a real edge: tritonclient and kserve's REST client."""
 
 import fcntl
 import os
@@ -15,7 +15,7 @@ import tritonclient.http as triton
 from ..processes import Edge
 
 KSERVE = "kserve==0.21.0"
-ROWS = 500  # enough for answers that are worth compressing
+ROWS = 500  # enough that responses are compressed
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def triton_inputs(count: int, *, binary: bool) -> list[triton.InferInput]:
     return inputs
 
 
-def test_tritonclient_finds_what_it_asks_about(client: triton.InferenceServerClient) -> None:
+def test_tritonclient_gets_health_and_metadata(client: triton.InferenceServerClient) -> None:
     assert client.is_server_live()
     assert client.is_server_ready()
     assert client.is_model_ready("shop")
@@ -130,7 +130,7 @@ async def main(url):
         except Exception as error:
             assert "also user" in str(error), error
         else:
-            raise AssertionError("an input was missing, and nobody minded")
+            raise AssertionError("a missing input was not refused")
 
 
 asyncio.run(main(sys.argv[1]))
@@ -138,7 +138,7 @@ asyncio.run(main(sys.argv[1]))
 
 
 def kserve_python() -> Path:
-    """An interpreter that has kserve, which wants other versions of what is pinned here: in a place of its own."""
+    """An interpreter with kserve, in a virtual environment of its own: it needs other versions than the pinned ones."""
     place = Path(sys.prefix) / "clients" / KSERVE
     python, ready = place / "bin" / "python", place / "ready"
     place.mkdir(parents=True, exist_ok=True)
@@ -157,7 +157,7 @@ def kserve_python() -> Path:
 
 @pytest.mark.long  # its packages are 450 MB, the first time
 @pytest.mark.timeout(900)
-def test_kserves_client_works_as_it_is(edge: Edge) -> None:
+def test_the_client_of_kserve_works(edge: Edge) -> None:
     command = [str(kserve_python()), "-c", KSERVE_CLIENT, edge.url]
     plain = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = subprocess.run(command, capture_output=True, text=True, env=plain)

@@ -1,4 +1,4 @@
-"""What an edge shows of its fleet: told by all, kept through a restart, and nothing that is anybody's secret."""
+"""The fleet as an edge shows it: every edge's vitals, kept through a restart, without a secret."""
 
 import json
 import subprocess
@@ -12,11 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from alphaedge.edge.peers.driver import due
 from alphaedge.edge.store.status import LearnerStatus, PeerStatus, ServerStatus, make_vitals
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement, decode_announcement
 from alphaedge.errors import AnnouncementError
-from alphaedge.monitoring.frames import Fleet, latest
+from alphaedge.monitoring.frames import Fleet, latest_state
 from alphaedge.monitoring.health import edge_health, fleet_health, is_healthy
 from alphaedge.monitoring.vitals import EdgeView, Link, Vitals, with_absent
 
@@ -33,7 +32,7 @@ def alphaedge(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "alphaedge", *words], capture_output=True, text=True)
 
 
-def test_vitals_are_what_learner_and_server_know() -> None:
+def test_vitals_come_from_the_learner_and_the_server() -> None:
     peer = PeerStatus(share=0.25, publication=9, held=7, pulls=3, dense_bytes=100, row_bytes=20, request_bytes=3)
     status = LearnerStatus(
         edge="a", region="DE", schema="s", started=0.0, scores=2, score=0.7, batches=8, peers={"b": peer}
@@ -45,15 +44,7 @@ def test_vitals_are_what_learner_and_server_know() -> None:
     assert make_vitals(LearnerStatus(edge="a", region="DE", schema="s", started=0.0), [], None).score is None
 
 
-def test_a_large_fleet_is_told_more_seldom() -> None:
-    assert due(0.0, 2.0, 6)
-    assert not due(0.0, 1.9, 6)
-    assert not due(0.0, 9.0, 200)
-    assert due(0.0, 10.0, 200)
-    assert due(100.0, 1.0, 6), "a clock that was set back"
-
-
-def test_who_was_there_is_still_shown() -> None:
+def test_an_edge_that_is_gone_is_still_shown_as_down() -> None:
     there, gone = EdgeView(region="DE", alive=True), EdgeView(region="FR", alive=True)
     found = with_absent({"a": there, "b": gone}, {"a": there})
     assert found["a"].alive
@@ -61,23 +52,23 @@ def test_who_was_there_is_still_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "vitals",
     [
         Vitals(links={"<script>": Link()}),
         Vitals(neighbours=("a b",)),
         Vitals(links={f"e{number}": Link() for number in range(1001)}),
     ],
 )
-def test_a_record_that_tells_of_impossible_links_is_refused(told: Vitals) -> None:
-    about = Announcement(edge="a", region="DE", address="a:1", schema="s", version=1, vitals=told)
+def test_an_announcement_with_impossible_links_is_refused(vitals: Vitals) -> None:
+    announcement = Announcement(edge="a", region="DE", address="a:1", schema="s", version=1, vitals=vitals)
     with pytest.raises(AnnouncementError, match="too many links or with invalid names"):
-        decode_announcement(SignedAnnouncement(msgspec.msgpack.encode(about), b"", b""))
+        decode_announcement(SignedAnnouncement(msgspec.msgpack.encode(announcement), b"", b""))
 
 
-def test_conditions_say_what_needs_a_look() -> None:
+def test_health_names_the_edges_that_need_attention() -> None:
     def one(**known: Any) -> EdgeView:
         return EdgeView(
-            region="DE", alive=known.pop("alive", True), mixes=known.pop("mixes", True), vitals=Vitals(**known)
+            region="DE", alive=known.pop("alive", True), same_schema=known.pop("same_schema", True), vitals=Vitals(**known)
         )
 
     links = {"b": Link(share=0.5, behind=9)}
@@ -85,7 +76,7 @@ def test_conditions_say_what_needs_a_look() -> None:
         "fine": one(batches=1, neighbours=("slow",), links={"slow": Link(share=0.4)}),
         "new": one(),
         "dead": one(alive=False, batches=3),
-        "odd": one(mixes=False, batches=3),
+        "odd": one(same_schema=False, batches=3),
         "alone": one(batches=3, neighbours=("dead",)),
         "slow": one(batches=3, neighbours=("fine",), links={"fine": Link(behind=4)}),
         "b": one(batches=1, links=links),
@@ -113,20 +104,20 @@ def edges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Edge]]:
         yield made
 
 
-def test_any_edge_tells_of_all(edges: list[Edge]) -> None:
+def test_every_edge_shows_the_whole_fleet(edges: list[Edge]) -> None:
     for edge in edges:
-        wait_for(lambda: len(learned(edge)) == 2, "both to be known with what they learned")  # noqa: B023
-        found = latest(fleet(edge).frames)
+        wait_for(lambda: len(learned(edge)) == 2, "both edges to be shown with what they have learned")  # noqa: B023
+        found = latest_state(fleet(edge).frames)
         assert {name: seen.region for name, seen in found.items()} == {"berlin": "DE", "paris": "FR"}
-        assert all(seen.alive and seen.mixes for seen in found.values())
+        assert all(seen.alive and seen.same_schema for seen in found.values())
 
 
 def learned(edge: Edge) -> list[str]:
-    found = latest(fleet(edge).frames)
+    found = latest_state(fleet(edge).frames)
     return [name for name, seen in found.items() if seen.vitals.aggregations >= 2 and seen.vitals.requests]
 
 
-def test_nothing_of_a_user_is_shown(edges: list[Edge]) -> None:
+def test_nothing_about_a_user_is_shown(edges: list[Edge]) -> None:
     with urllib.request.urlopen(f"{edges[0].url}/fleet", timeout=10) as answer:
         text = answer.read().decode()
     assert "berlin" in text
@@ -140,41 +131,41 @@ def test_frames_are_streamed_as_they_come(edges: list[Edge]) -> None:
         teach(edges[0], 1, seed=9)
         while not (line := stream.readline()).startswith(b"data: "):
             assert line, "the stream has ended"
-        told = json.loads(line[6:])
-    assert told["time"] > last
-    assert told["edges"]
+        frame = json.loads(line[6:])
+    assert frame["time"] > last
+    assert frame["edges"]
 
 
-def test_status_prints_the_fleet_and_ends_with_zero(edges: list[Edge]) -> None:
-    wait_for(lambda: len(learned(edges[0])) == 2, "both to be known with what they learned")
+def test_status_prints_the_fleet_and_exits_with_0(edges: list[Edge]) -> None:
+    wait_for(lambda: len(learned(edges[0])) == 2, "both edges to be shown with what they have learned")
     done = alphaedge("status", edges[0].url)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "berlin" in done.stdout
     assert "paris" in done.stdout
     found = json.loads(alphaedge("status", edges[0].url, "--json").stdout)
-    assert found["is_healthy"] is True
+    assert found["healthy"] is True
     assert {e["edge"]: e["state"] for e in found["edges"]} == {"berlin": "ok", "paris": "ok"}
 
 
-def test_a_server_that_is_listened_to_ends_at_once_and_remembers(edges: list[Edge]) -> None:
+def test_a_server_with_an_open_stream_stops_and_keeps_its_history(edges: list[Edge]) -> None:
     berlin, paris = edges
     with urllib.request.urlopen(f"{paris.url}/fleet/stream", timeout=60) as stream:
         assert stream.readline()
         assert paris.stop() == 0
-    wait_for(lambda: not latest(fleet(berlin).frames)["paris"].alive, "berlin to notice")
+    wait_for(lambda: not latest_state(fleet(berlin).frames)["paris"].alive, "berlin to see paris down")
     done = alphaedge("status", berlin.url)
     assert done.returncode == 1
     assert "down" in done.stdout
     paris.start()
     events = [event.kind for frame in fleet(paris).frames for event in frame.events]
     assert "joined" in events, "what happened before the restart"
-    wait_for(lambda: latest(fleet(berlin).frames)["paris"].alive, "berlin to see it again")
+    wait_for(lambda: latest_state(fleet(berlin).frames)["paris"].alive, "berlin to see paris again")
     kinds = [(e.kind, e.edge) for frame in fleet(berlin).frames for e in frame.events]
-    assert ("left", "paris") in kinds
-    assert ("back", "paris") in kinds
+    assert ("down", "paris") in kinds
+    assert ("up", "paris") in kinds
 
 
-def test_status_of_nobody_ends_with_two() -> None:
+def test_status_without_an_edge_exits_with_2() -> None:
     done = alphaedge("status", "http://127.0.0.1:9")
     assert done.returncode == 2
     assert "no answer" in done.stderr
@@ -183,7 +174,7 @@ def test_status_of_nobody_ends_with_two() -> None:
     assert "http://host:port" in wrong.stderr
 
 
-def test_the_fleet_is_for_those_who_have_the_token(tmp_path: Path) -> None:
+def test_the_fleet_needs_the_token(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("s3cret\n")
     edge = Edge(tmp_path, serve={"port": 0, "token": "token"})
     try:

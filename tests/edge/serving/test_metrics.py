@@ -1,4 +1,4 @@
-"""What Prometheus and the log are told of a running edge."""
+"""The metrics and the log of a running edge."""
 
 import io
 import json
@@ -41,13 +41,13 @@ def pulled(edge: Edge, peer: str) -> bool:
     return status is not None and peer in status.peers and status.peers[peer].pulls > 0
 
 
-def test_the_numbers_of_a_fleet_are_those_of_what_happened(tmp_path: Path) -> None:
+def test_metrics_count_what_happened(tmp_path: Path) -> None:
     with fleet_of(tmp_path, [("berlin", "DE"), ("boston", "US")]) as (berlin, boston):
         rounds = 0
         while rounds < 3 or (rounds < 10 and not pulled(berlin, "boston")):  # a busy machine may miss a deadline
             for edge in (berlin, boston):
                 teach(edge, 1, seed=rounds)
-            wait_for(lambda: heard(berlin, "boston"), "berlin to hear that boston has published")
+            wait_for(lambda: heard(berlin, "boston"), "berlin to see a publication of boston")
             rounds += 1
         learned = rounds * EVERY * BATCH
         waiting = send(berlin, events(7))
@@ -58,7 +58,7 @@ def test_the_numbers_of_a_fleet_are_those_of_what_happened(tmp_path: Path) -> No
             status = read_learner_status(berlin.folder / "data" / "status.json")
             return status is not None and status.aggregations == rounds and status.batches == rounds * EVERY
 
-        wait_for(shown, "the learner to have said what it has done")
+        wait_for(shown, "the learner to report it")
         found = metrics(berlin)
         assert value(found, "alphaedge_predictions_total") == learned + len(waiting)
         assert value(found, "alphaedge_pending_predictions") == len(waiting)
@@ -75,7 +75,7 @@ def test_the_numbers_of_a_fleet_are_those_of_what_happened(tmp_path: Path) -> No
         boston_ = {"peer": "boston", "region": "US"}
         assert value(found, "alphaedge_peer_alive", **boston_) == 1
         share, own = value(found, "alphaedge_peer_share", **boston_), value(found, "alphaedge_own_share")
-        assert share + own == pytest.approx(1), "they are the two parts of the last mix; a learned weight may be 0"
+        assert share + own == pytest.approx(1), "these are the two parts of the last mix; a learned weight may be 0"
         assert value(found, "alphaedge_peer_stale_seconds", **boston_) >= 0
         assert value(found, "alphaedge_peer_pulls_total", **boston_) >= 1
         assert value(found, "alphaedge_refused_models_total", **boston_) == 0
@@ -83,20 +83,19 @@ def test_the_numbers_of_a_fleet_are_those_of_what_happened(tmp_path: Path) -> No
             assert value(found, "alphaedge_peer_bytes_total", kind=kind, **boston_) > 0
         silent = value(found, "alphaedge_learner_silence_seconds")
         assert silent >= 0
-        # A learner that is gone shows, and predictions go on.
         berlin.kill()
         berlin.start()
-        assert value(metrics(berlin), "alphaedge_pending_predictions") == len(waiting), "counted anew from the journal"
+        assert value(metrics(berlin), "alphaedge_pending_predictions") == len(waiting), "counted again from the journal"
 
 
-def test_events_are_lines_of_json_or_of_text() -> None:
+def test_events_are_lines_of_json_or_text() -> None:
     before = logging.getLogger().handlers, log.LOGGER.handlers
     try:
         for style in ("json", "text"):
             stream = io.StringIO()
-            log.setup("berlin", "learner", style, stream)  # type: ignore[arg-type]
-            log.say("aggregated", shares={"boston": 0.5})
-            log.warn("a peer's model is refused", peer="boston", reason=ValueError("not finite"))
+            log.configure("berlin", "learner", style, stream)  # type: ignore[arg-type]
+            log.info("aggregated", shares={"boston": 0.5})
+            log.warn("peer_model_refused", peer="boston", reason=ValueError("not finite"))
             logging.getLogger("uvicorn.error").error("port in use")
             lines = stream.getvalue().splitlines()
             assert len(lines) == 3
@@ -107,6 +106,6 @@ def test_events_are_lines_of_json_or_of_text() -> None:
                 assert (second["level"], second["reason"]) == ("warning", "not finite")
                 assert third["event"] == "port in use"
             else:
-                assert "berlin/learner warning: a peer's model is refused peer=boston reason=not finite" in lines[1]
+                assert "berlin/learner warning: peer_model_refused peer=boston reason=not finite" in lines[1]
     finally:
         logging.getLogger().handlers, log.LOGGER.handlers = before

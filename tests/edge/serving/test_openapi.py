@@ -1,4 +1,4 @@
-"""The description of the API is true: what it promises is kept, whatever is thrown at a real edge."""
+"""A real edge does what its API description says, for any request."""
 
 import json
 import os
@@ -14,6 +14,7 @@ import pytest
 
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.serving.openapi import describe
+from alphaedge.inference.feedback import FeedbackCounts
 
 from ..processes import CONFIG, Edge
 
@@ -50,17 +51,17 @@ def operations(description: dict[str, Any]) -> dict[tuple[str, str], dict[str, A
 def test_schemathesis_finds_nothing_wrong(edge: Edge, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "schemathesis.cli", "run", f"{edge.url}/v2/openapi.json", "--no-color"]
     command += ["--header", "Authorization: Bearer s3cret", "--phases", "examples,coverage,fuzzing"]
-    # That values fit their shape and datatype is more than a schema can say: a request may be refused that fits it.
+    # A schema can't say that values fit their shape and datatype: the edge may refuse a request that fits the schema.
     command += ["--checks", "all", "--exclude-checks", "positive_data_acceptance"]
     command += ["--max-examples", "25", "--generation-deterministic", "--continue-on-failure"]
-    # It keeps what it found for the next time, which is to be like the first: in a new folder.
+    # It keeps its findings for the next run in the current folder: use a new one, so that every run is the same.
     settings = {**os.environ, "SCHEMATHESIS_HOOKS": "tests.edge.fuzzing", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=settings)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "No issues found" in done.stdout
 
 
-def test_the_description_is_served_to_everybody_and_its_examples_work(edge: Edge) -> None:
+def test_the_description_needs_no_token_and_its_examples_work(edge: Edge) -> None:
     found = edge.get("/v2/openapi.json")
     assert found["openapi"] == "3.1.0"
     asked = [operation for operation in operations(found).values() if "requestBody" in operation]
@@ -71,7 +72,7 @@ def test_the_description_is_served_to_everybody_and_its_examples_work(edge: Edge
         assert "status" not in edge.post(path, body, **TOKEN)
 
 
-def test_it_speaks_of_this_edges_model_and_of_a_token_only_if_there_is_one() -> None:
+def test_the_description_is_of_this_edges_model_and_token() -> None:
     found = described()
     (fields,) = [found["components"]["schemas"]["InferenceRequest"]["properties"]["inputs"]]
     assert [one["properties"]["name"]["const"] for one in fields["items"]["oneOf"]] == ["user", "item", "x"]
@@ -86,11 +87,24 @@ def test_it_speaks_of_this_edges_model_and_of_a_token_only_if_there_is_one() -> 
     assert "enum" not in free["components"]["schemas"]["Feedback"]["properties"]["labels"]["items"]
 
 
-def test_every_refusal_that_is_named_is_described() -> None:
+def test_every_refusal_is_described() -> None:
     found = described()
     used = {status for o in operations(found).values() for status in o["responses"]} - {"200"}
     assert used == {"400", "404", "413", "415", "503"}
     assert used <= set(found["components"]["responses"])
+
+
+def test_every_description_of_a_response_says_what_a_caller_gets() -> None:
+    texts = {name: o["responses"]["200"]["description"] for (name, _), o in operations(described()).items()}
+    assert all(len(text.split()) >= 3 for text in texts.values()), texts
+    assert texts["/v2/models/{name}/feedback"].startswith("How many labels were accepted")
+
+
+def test_feedback_is_answered_with_the_struct_that_describes_the_answer(edge: Edge) -> None:
+    found = edge.post(FEEDBACK, {"ids": [2**62], "labels": [1.0]}, **TOKEN)
+    assert msgspec.convert(found, FeedbackCounts) == FeedbackCounts(accepted=0, known=0, expired=0, unknown=1)
+    schema = described()["components"]["schemas"]["FeedbackCounts"]
+    assert list(found) == list(schema["properties"]) == schema["required"]
 
 
 def one(name: str, shape: list[int], kind: str, data: Any) -> dict[str, Any]:
@@ -126,7 +140,7 @@ NOTHING = one("user", [10**9, 0], "BYTES", []), one("item", [10**9, 0], "INT64",
         (inputs(item=one("item", [1], "FP64", [0.5])), "inputs.item.datatype"),
     ],
 )
-def test_what_no_schema_would_think_of_is_refused_by_name(edge: Edge, body: bytes | dict[str, Any], words: str) -> None:
+def test_inputs_that_break_the_rules_are_refused_by_name(edge: Edge, body: bytes | dict[str, Any], words: str) -> None:
     found = edge.post(INFER, body, **TOKEN)
     assert found["status"] == 400, found
     assert words in found["error"]
@@ -136,15 +150,15 @@ def test_a_header_with_thousands_of_digits_is_refused(edge: Edge) -> None:
     found = edge.post(INFER, inputs(), **TOKEN, **{"Inference-Header-Content-Length": "9" * 5000})
     assert found["status"] == 400
     assert "inference-header-content-length" in found["error"]
-    assert len(found["error"]) < 2000, "a refusal quotes what was found, up to a point"
+    assert len(found["error"]) < 2000, "a refusal quotes only so much of the request"
 
 
-def test_feedback_that_is_no_text_is_refused(edge: Edge) -> None:
+def test_feedback_that_is_not_json_is_refused(edge: Edge) -> None:
     for body in (b'{"ids": [1], "labels": [1], "\xff": 1}', b'{"ids": ' + b"[" * 10**5, b'{"ids": [1e999]}'):
         assert edge.post(FEEDBACK, body, **TOKEN)["status"] == 400
 
 
-def test_large_answers_are_compressed_for_those_who_ask(edge: Edge) -> None:
+def test_large_responses_are_compressed_if_the_client_accepts_it(edge: Edge) -> None:
     url = f"{edge.url}/v2/openapi.json"
     for accepted, coding in (
         ("gzip", "gzip"),

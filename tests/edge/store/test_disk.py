@@ -1,4 +1,4 @@
-"""Faults of the machine: full disks, damaged files, clocks that jump, and an end amid work."""
+"""Faults of the machine: full disks, damaged files, clocks that jump, and a stop amid work."""
 
 import asyncio
 import contextlib
@@ -28,18 +28,20 @@ from ..hostile import EdgeLog, small_disk, status
 from ..processes import BATCH, EVERY, Edge, events, send, teach, tell, wait_for
 
 
-def journalled(edge: Edge) -> dict[int, float]:
-    """All feedback that the journal has."""
+def feedback_in_journal(edge: Edge) -> dict[int, float]:
+    """Read all labels in the journal, by prediction id."""
     with contextlib.closing(sqlite3.connect(edge.folder / "data" / "journal.db")) as db:
         return dict(db.execute("select prediction, label from feedback"))
 
 
 def start_again(edge: Edge, edge_log: EdgeLog, aggregations: int) -> None:
-    """Start it, and wait until its learner, too, is where it was."""
+    """Start an edge, and wait until its learner has caught up."""
     now = time.time()
     with edge_log.capture():
         edge.start()
-    wait_for(lambda: status(edge).started > now and status(edge).aggregations == aggregations, "it to have caught up")
+    wait_for(
+        lambda: status(edge).started > now and status(edge).aggregations == aggregations, "the learner to catch up"
+    )
 
 
 def outputs(edge: Edge) -> list[float]:
@@ -53,7 +55,7 @@ INPUTS = [
 ]
 
 
-def test_a_full_disk_is_said_and_nothing_acknowledged_is_lost(edge: Edge) -> None:
+def test_a_full_disk_is_reported_and_nothing_acknowledged_is_lost(edge: Edge) -> None:
     data = edge.folder / "data"
     with small_disk(data, 16):
         edge.start()
@@ -68,7 +70,7 @@ def test_a_full_disk_is_said_and_nothing_acknowledged_is_lost(edge: Edge) -> Non
         answers: list[dict[str, Any]] = []
 
         def refused() -> bool:
-            """Whether a caller is refused, and all can see that the edge is not ready."""
+            """Whether a caller is refused and the edge is not ready."""
             answers.append(edge.post("/v2/models/shop/infer", {"inputs": INPUTS}))
             return "error" in answers[-1] and not edge.ready()
 
@@ -86,12 +88,12 @@ def test_a_full_disk_is_said_and_nothing_acknowledged_is_lost(edge: Edge) -> Non
         assert tell(edge, more)["accepted"] == len(more)
         wait_for(lambda: read_learned_mark(data).newest == 3 * BATCH * EVERY, "all of it to be learned")
         assert edge.stop() == 0
-        assert dict(told + waiting + more).items() <= journalled(edge).items()
+        assert dict(told + waiting + more).items() <= feedback_in_journal(edge).items()
         edge.end()
 
 
 @pytest.mark.parametrize("damaged", [1, 2], ids=["the newest", "all"])
-def test_damaged_checkpoints_are_said_and_the_journal_makes_up_for_them(
+def test_damaged_checkpoints_are_reported_and_the_journal_makes_up_for_them(
     edge: Edge, edge_log: EdgeLog, damaged: int
 ) -> None:
     edge.start()
@@ -117,13 +119,15 @@ def test_damaged_checkpoints_are_said_and_the_journal_makes_up_for_them(
     assert not edge_log.events(process="server", level="warning"), "the learner has not died"
 
 
-def test_a_damaged_checkpoint_costs_nothing_though_the_journal_forgets(tmp_path: Path, edge_log: EdgeLog) -> None:
+def test_a_damaged_checkpoint_costs_nothing_though_the_journal_drops_old_feedback(
+    tmp_path: Path, edge_log: EdgeLog
+) -> None:
     edge = Edge(tmp_path / "edge", feedback={"window_seconds": 2.0})
     edge.start()
     try:
         for seed in range(3):
             teach(edge, 1, seed)
-        wait_for(lambda: len(journalled(edge)) < 3 * BATCH * EVERY, "the journal to forget what is old")
+        wait_for(lambda: len(feedback_in_journal(edge)) < 3 * BATCH * EVERY, "the journal to drop old feedback")
         before = outputs(edge)
         edge.kill()
         newest = max((edge.folder / "data" / "checkpoints").glob("*.safetensors"))
@@ -134,17 +138,17 @@ def test_a_damaged_checkpoint_costs_nothing_though_the_journal_forgets(tmp_path:
         edge.end()
 
 
-def test_a_torn_end_of_the_journal_is_dropped_and_all_before_it_kept(edge: Edge) -> None:
+def test_a_torn_end_of_the_journal_is_dropped_and_the_rest_is_kept(edge: Edge) -> None:
     edge.start()
     told = send(edge, events(BATCH * EVERY))
     assert tell(edge, told)["accepted"] == len(told)
     edge.kill()
     log = edge.folder / "data" / "journal.db-wal"
-    assert log.stat().st_size > 0, "what was told is nowhere else yet"
+    assert log.stat().st_size > 0, "the feedback is nowhere else yet"
     with log.open("ab") as file:
-        file.write(os.urandom(6000))  # the beginning of a commit that nobody was told of
+        file.write(os.urandom(6000))  # the beginning of a commit that was not acknowledged
     edge.start()
-    assert journalled(edge) == dict(told)
+    assert feedback_in_journal(edge) == dict(told)
     teach(edge, 1, seed=1)
     assert edge.stop() == 0
 
@@ -156,7 +160,7 @@ def test_a_journal_of_garbage_is_an_error_that_names_it(edge: Edge, page: int) -
     assert edge.stop() == 0
     path = edge.folder / "data" / "journal.db"
     with contextlib.closing(sqlite3.connect(path)) as db:
-        db.execute("pragma wal_checkpoint(truncate)")  # nothing is left in the log that would heal it
+        db.execute("pragma wal_checkpoint(truncate)")  # so that the log can't repair it
     content = bytearray(path.read_bytes())
     where = slice(0, 4096) if page == 0 else slice(4096, None)
     content[where] = os.urandom(len(content[where]))
@@ -166,10 +170,10 @@ def test_a_journal_of_garbage_is_an_error_that_names_it(edge: Edge, page: int) -
     assert done.returncode != 0
     assert "journal.db" in done.stderr.replace("\n", "")
     assert "Traceback" not in done.stderr
-    assert path.read_bytes() == content, "nobody starts a new journal in its place"
+    assert path.read_bytes() == content, "it is not replaced by a new journal"
 
 
-def test_a_clock_that_jumps_ends_nobodys_wait(tmp_path: Path) -> None:
+def test_a_clock_that_jumps_expires_no_prediction(tmp_path: Path) -> None:
     edge = Edge(tmp_path / "edge", feedback={"window_seconds": 0.1})
     wall, ticks = [1_700_000_000.0], [0.0]
     config = load(edge.path)
@@ -181,18 +185,18 @@ def test_a_clock_that_jumps_ends_nobodys_wait(tmp_path: Path) -> None:
         )
         LearningLoop(config, edge.folder)  # hands parameters over
         await service.predict(inputs)
-        ticks[0] += 1.0  # longer than anybody waits
+        ticks[0] += 1.0  # longer than the window
         (waiting,), _ = await service.predict(inputs)
         wall[0] += jump
         before = service.journal.expired()
-        tidying = asyncio.create_task(service.tidy())
+        cleaning = asyncio.create_task(service.clean_up_forever())
         while service.journal.expired() == before:
             await asyncio.sleep(0.01)
-        assert (await service.feedback([waiting], [1.0]))["accepted"] == 1
-        tidying.cancel()
+        assert (await service.feedback([waiting], [1.0])).accepted == 1
+        cleaning.cancel()
         service.close()
 
-    for jump in (86_400.0, -86_400.0, -86_400.0, 86_400.0):  # and each time it starts anew, at what the clock says now
+    for jump in (86_400.0, -86_400.0, -86_400.0, 86_400.0):  # each time with a new service
         asyncio.run(asyncio.wait_for(run(jump), 60))
 
 
@@ -205,13 +209,13 @@ def test_two_edges_do_not_share_a_folder(edge: Edge) -> None:
     assert edge.ready()
 
 
-def test_a_learner_waits_for_the_one_before_it(edge: Edge) -> None:
-    """The learner of a killed server may live on for a moment; a new edge may be started in that moment."""
+def test_a_learner_waits_for_the_previous_one(edge: Edge) -> None:
+    """The learner of a killed server may run for a moment longer, while a new edge starts."""
     edge.start()
     teach(edge, 2, seed=1)
     assert edge.stop() == 0
     shutil.rmtree(edge.folder / "data" / "parameters")
-    lock = Lock(edge.folder / "data" / "learner.lock")  # as if it still were at work
+    lock = Lock(edge.folder / "data" / "learner.lock")  # as if it were still running
     command = [sys.executable, "-m", "alphaedge", "edge", "serve", "--config", str(edge.path)]
     with contextlib.ExitStack() as before, subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as again:
         before.callback(lock.close)
@@ -219,15 +223,15 @@ def test_a_learner_waits_for_the_one_before_it(edge: Edge) -> None:
             assert again.stdout is not None
             edge.url = again.stdout.readline().split()[-1]
             edge.process = again
-            wait_for(lambda: len(edge.learners()) == 1, "the new learner to be there")
+            wait_for(lambda: len(edge.learners()) == 1, "the new learner to start")
             assert not edge.ready()
             before.close()
-            wait_for(edge.ready, "the new learner to be at work")
+            wait_for(edge.ready, "the new learner to run")
         finally:
             again.terminate()
 
 
-def test_a_killed_server_takes_its_learner_along_though_that_gets_no_time_to_notice(edge: Edge) -> None:
+def test_the_learner_of_a_killed_server_dies_even_if_it_gets_no_time_to_notice(edge: Edge) -> None:
     edge.start()
     (learner,) = edge.learners()
     assert edge.process is not None
@@ -237,7 +241,7 @@ def test_a_killed_server_takes_its_learner_along_though_that_gets_no_time_to_not
     wait_for(lambda: not Path(f"/proc/{learner}").exists(), "the learner to be gone")
 
 
-def test_to_stop_amid_work_loses_nothing(edge: Edge) -> None:
+def test_a_stop_amid_work_loses_nothing(edge: Edge) -> None:
     edge.start()
     acknowledged: dict[int, float] = {}
     busy = threading.Event()
@@ -258,4 +262,4 @@ def test_to_stop_amid_work_loses_nothing(edge: Edge) -> None:
     assert edge.stop() == 0
     for caller in callers:
         caller.join(60)
-    assert acknowledged.items() <= journalled(edge).items()
+    assert acknowledged.items() <= feedback_in_journal(edge).items()

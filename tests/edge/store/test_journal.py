@@ -1,4 +1,4 @@
-"""What was acknowledged is in the journal, once, in the order of arrival, whatever happens to the process."""
+"""Everything that was acknowledged is in the journal, once, in the order of arrival, even if the process is killed."""
 
 import os
 import random
@@ -51,7 +51,7 @@ def test_ids_that_were_never_given_are_unknown(journal: Journal) -> None:
     assert labels(journal) == [(b"a", 1.0)]
 
 
-def test_what_expires_is_dropped_or_a_no(journal: Journal) -> None:
+def test_a_prediction_that_expires_is_dropped_or_labelled_0(journal: Journal) -> None:
     one, two = journal.record_predictions([b"a", b"b"], [0.5] * 2, now=1.0)
     (three,) = journal.record_predictions([b"c"], [0.5], now=5.0)
     journal.record_feedback([(two, 1.0)], now=6.0)
@@ -64,7 +64,7 @@ def test_what_expires_is_dropped_or_a_no(journal: Journal) -> None:
     assert journal.pending() == 0
 
 
-def test_what_is_forgotten_was_learned_and_is_old(journal: Journal) -> None:
+def test_only_old_feedback_that_was_learned_is_dropped(journal: Journal) -> None:
     old = journal.record_predictions([b"a", b"b"], [0.5] * 2, now=1.0)
     new = journal.record_predictions([b"c"], [0.5], now=9.0)
     journal.record_feedback([(p, 1.0) for p in (*old, *new)], now=10.0)
@@ -77,7 +77,7 @@ def test_what_is_forgotten_was_learned_and_is_old(journal: Journal) -> None:
     assert journal.record_predictions([b"d"], [0.5], now=12.0)[0] > new[0], "numbers are never given twice"
 
 
-def test_numbers_go_on_after_everything_was_forgotten(tmp_path: Path) -> None:
+def test_numbers_go_on_after_everything_was_dropped(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j.db")
     ids = journal.record_predictions([b"a", b"b"], [0.5] * 2, now=1.0)
     journal.record_feedback([(p, 1.0) for p in ids], now=1.0)
@@ -103,7 +103,7 @@ def test_a_reader_sees_what_a_writer_has_acknowledged(tmp_path: Path) -> None:
         reader.record_predictions([b"x"], [0.5], now=1.0)
 
 
-def test_a_full_disk_is_said_and_nothing_is_half_written(journal: Journal) -> None:
+def test_a_full_disk_is_reported_and_nothing_is_half_written(journal: Journal) -> None:
     pages = journal._db.execute("pragma page_count").fetchone()[0]
     journal._db.execute(f"pragma max_page_count = {pages + 2}")
     with pytest.raises(JournalError, match=r"nothing was written .*full"):
@@ -165,8 +165,8 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j.db")
     found = set(journal._db.execute("select id, cast(features as text) from prediction"))
     assert {(p, str(i)) for p, i in acknowledged["p"]} <= found
-    told = {row[0] for row in journal._db.execute("select prediction from feedback")}
-    assert {p for p, _ in acknowledged["f"]} <= told
+    labelled_ids = {row[0] for row in journal._db.execute("select prediction from feedback")}
+    assert {p for p, _ in acknowledged["f"]} <= labelled_ids
     labelled = journal.labelled(0, 10**6)
     assert [one.number for one in labelled] == sorted({one.number for one in labelled})
 
@@ -178,7 +178,7 @@ class AgainstAList(RuleBasedStateMachine):
         super().__init__()
         self.journal = Journal(Path(tempfile.mkdtemp(dir=os.environ["PYTEST_JOURNALS"])) / "j.db")
         self.waiting: dict[int, bytes] = {}
-        self.told: list[tuple[bytes, float]] = []
+        self.labelled: list[tuple[bytes, float]] = []
         self.known: set[int] = set()
         self.clock = 0.0
 
@@ -195,7 +195,7 @@ class AgainstAList(RuleBasedStateMachine):
         (found,) = self.journal.record_feedback([(prediction, label)], self.clock)
         assert found.accepted == (prediction in self.waiting)
         if found.accepted:
-            self.told.append((self.waiting.pop(prediction), label))
+            self.labelled.append((self.waiting.pop(prediction), label))
 
     @rule(negative=st.booleans())
     def expire(self, negative: bool) -> None:
@@ -206,11 +206,11 @@ class AgainstAList(RuleBasedStateMachine):
         for prediction in late:
             features = self.waiting.pop(prediction)
             if negative:
-                self.told.append((features, 0.0))
+                self.labelled.append((features, 0.0))
 
     @invariant()
     def feedback_is_kept_in_its_order(self) -> None:
-        assert [(x.features, x.label) for x in self.journal.labelled(0, 10_000)] == self.told
+        assert [(x.features, x.label) for x in self.journal.labelled(0, 10_000)] == self.labelled
         assert self.journal.pending() == len(self.waiting)
 
 

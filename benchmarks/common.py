@@ -1,4 +1,4 @@
-"""What the benchmarks share: shapes, data, timing, output."""
+"""What benchmarks share: models and data of typical shapes, timing, output."""
 
 import argparse
 import json
@@ -25,13 +25,13 @@ BATCH = 50
 
 
 def mlp_shape(edges: int, batches: int) -> tuple[Dataset, Model]:
-    """An air-quality-like regression: 60 numbers through 64 and 32 hidden units."""
+    """Make a regression like air quality: 60 numbers, hidden layers of 64 and 32 units."""
     fields = (Field("x", "number", 60),)
     return _data(fields, edges, batches, "regress"), mlp(fields, loss="mse")
 
 
 def deepfm_shape(edges: int, batches: int) -> tuple[Dataset, Model]:
-    """A MovieLens-like DeepFM: 6,040 users, each on one edge, 3,931 items, two categories, four numbers, 16 wide."""
+    """Make a DeepFM like MovieLens: 6,040 users, each on one edge, 3,931 items, embeddings of size 16."""
     fields = (
         Field("user", "id", 6040),
         Field("item", "id", 3931),
@@ -52,7 +52,7 @@ def _data(fields: tuple[Field, ...], edges: int, batches: int, task: Any) -> Dat
         if field.name == "user":
             own = field.size // edges
             return torch.randint(own, (count,), generator=generator) + edge * own
-        # Popular ids first, as in real catalogues.
+        # Small ids are popular, as in real catalogues.
         return (torch.rand(count, generator=generator) ** 2 * field.size).long()
 
     streams = tuple(
@@ -66,15 +66,15 @@ def _data(fields: tuple[Field, ...], edges: int, batches: int, task: Any) -> Dat
     return Dataset("benchmark", task, fields, streams)
 
 
-def prepare(data: Dataset, model: Model) -> tuple[Batches, ModelState, Inputs]:
-    """Batches and a fleet for a benchmark's data."""
+def prepare(data: Dataset, model: Model) -> tuple[Batches, ModelState]:
+    """Cut the data into batches, and make the initial state of all edges."""
     inputs = Inputs.cut(data, model, BATCH)
     labels = Labels.draw(data, inputs, BATCH, Conditions(), 0, model.dtype)
-    return Batches([inputs], [labels]), ModelState.start([model], [0] * len(data.streams)), inputs
+    return Batches([inputs], [labels]), ModelState.start([model], [0] * len(data.streams))
 
 
-def in_turn(jobs: dict[str, Callable[[], None]], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each job in each round; the jobs take turns, so that a busy machine is busy for all of them."""
+def time_in_turn(jobs: dict[str, Callable[[], None]], rounds: int) -> dict[str, list[float]]:
+    """Return the seconds of each job in each round. Jobs take turns, so that load on the machine affects them all."""
     seconds: dict[str, list[float]] = {name: [] for name in jobs}
     for name in jobs:
         jobs[name]()
@@ -87,14 +87,14 @@ def in_turn(jobs: dict[str, Callable[[], None]], rounds: int) -> dict[str, list[
 
 
 def median_ratio(slow: list[float], fast: list[float], scale: float = 1.0) -> float:
-    """The median over rounds of slow / fast, times ``scale``."""
+    """Return the median over rounds of slow / fast, times ``scale``."""
     return statistics.median(a / b for a, b in zip(slow, fast, strict=True)) * scale
 
 
 def report(
     title: str, columns: list[str], rows: list[list[str]], figures: dict[str, Any], json_file: Path | None
 ) -> None:
-    """Print a table and, if asked, write the figures."""
+    """Print a table, and write the figures as JSON if a file is given."""
     table = Table(title=title, title_justify="left")
     for column in columns:
         table.add_column(column, justify="left" if column == columns[0] else "right")
@@ -106,11 +106,11 @@ def report(
 
 
 def arguments(description: str, **extra: Any) -> argparse.Namespace:
-    """``--json FILE``, ``--quick``, and what a benchmark adds; torch is set to one thread."""
+    """Parse ``--json FILE``, ``--quick`` and the options in ``extra``; set torch to one thread."""
     torch.set_num_threads(1)
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here")
-    parser.add_argument("--quick", action="store_true", help="a few rounds only, to see that it works")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
+    parser.add_argument("--quick", action="store_true", help="run only a few rounds, as a check")
     for name, options in extra.items():
         parser.add_argument(f"--{name}", **options)
     return parser.parse_args()

@@ -1,38 +1,37 @@
-"""The dashboard in a real browser: until a fleet is first drawn, and what a new frame takes, with 6 and 200 edges.
+"""The dashboard in a real browser, with 6 and 200 edges: time to the first paint, and time per update.
 
-First paint: from the moment the page is asked for until its pictures and tables are drawn. Update: to read a frame, to
-apply it, and to draw and lay out everything again; the median over frames, in all of which every edge has changed.
+First paint: from the request for the page until charts and tables are drawn. Update: read a frame, apply it, and draw
+and lay out everything again; the median over frames in which every edge has changed.
 """
 
 import statistics
 
+from benchmarks.common import arguments, report
 from tests.dashboard.browser import DRAWN, NoBrowser, known, launched, until
 from tests.dashboard.serving import Served
 from tests.monitoring.synthetic import states
 
-from benchmarks.common import arguments, report
-
 FLEETS = (6, 200)
-BUDGET = 40_000_000  # bytes: all frames are kept, so that there is much to draw
-PAST, NEW, VISITS = 60, 30, 5
+HISTORY_BYTES = 40_000_000  # enough to keep all frames, so that there is much to draw
+PAST_FRAMES, NEW_FRAMES, VISITS = 60, 30, 5
 
 
 def measure(edges: int, new: int, visits: int) -> tuple[list[float], list[float]]:
-    """Milliseconds until the first paint of each visit, and of each update in the last one."""
-    told = list(states(edges, PAST + new))
+    """Return the milliseconds to the first paint of each visit, and of each update during the last visit."""
+    frames = list(states(edges, PAST_FRAMES + new))
     first, updates = [], []
-    with launched() as browser, Served(budget=BUDGET) as server:
-        for time, state in told[:PAST]:
+    with launched() as browser, Served(max_bytes=HISTORY_BYTES) as server:
+        for time, state in frames[:PAST_FRAMES]:
             server.add(time, state)
         for visit in range(visits + 1):
             context = browser.new_context(viewport={"width": 1440, "height": 900})
             page = context.new_page()
             page.goto(f"{server.url}/dashboard")
             until(page, f"{DRAWN} && alphaedge.status === 'live'")
-            if visit:  # the first one starts the browser's processes
+            if visit:  # the first visit starts the processes of the browser
                 first.append(float(known(page, "firstDrawMs")))
             if visit == visits:
-                for time, state in told[PAST:]:
+                for time, state in frames[PAST_FRAMES:]:
                     before = known(page, "updates")
                     server.add(time, state)
                     until(page, f"alphaedge.time === {time!r} && alphaedge.updates > {before}")
@@ -42,9 +41,9 @@ def measure(edges: int, new: int, visits: int) -> tuple[list[float], list[float]
 
 
 def main() -> None:
-    """Print the table and write the figures."""
+    """Measure and report."""
     options = arguments("The dashboard in a browser.")
-    new, visits = (5, 1) if options.quick else (NEW, VISITS)
+    new, visits = (5, 1) if options.quick else (NEW_FRAMES, VISITS)
     rows, figures = [], {}
     for edges in FLEETS:
         try:

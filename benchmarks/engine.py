@@ -1,7 +1,7 @@
-"""The vectorised engine against a plain loop over ``nn.Module``s with default ``torch.optim.Adam``, one thread each.
+"""The stacked engine against a plain loop over ``nn.Module``s with ``torch.optim.Adam``, one thread each.
 
-Both predict and learn the same batches. The DeepFM is measured with both readings of Adam for id rows: ``lazy``
-(the engine's default, only named rows move) and ``dense`` (exactly what the plain loop does).
+Both predict and learn the same batches. The DeepFM is measured with two variants of Adam for id rows: ``lazy`` (the
+default of the engine: only the rows that a batch names move) and ``dense`` (what the plain loop does).
 """
 
 import copy
@@ -13,10 +13,10 @@ import torch
 from alphaedge.core.gradients import Stacked
 from alphaedge.core.model import Model
 from alphaedge.core.online import Online
-from alphaedge.core.optimizer import Adam
+from alphaedge.core.rules.adam import Adam
 from alphaedge.data.stream import Dataset
 from alphaedge.simulation.training_span import TrainingSpan, run_span
-from benchmarks.common import BATCH, arguments, deepfm_shape, in_turn, median_ratio, mlp_shape, prepare, report
+from benchmarks.common import BATCH, arguments, deepfm_shape, median_ratio, mlp_shape, prepare, report, time_in_turn
 
 STEPS = 20
 
@@ -24,7 +24,7 @@ Kind = Literal["lazy", "dense"]
 
 
 def plain_loop(data: Dataset, model: Model) -> Callable[[], None]:
-    """``STEPS`` batches on each edge, as most simulators do it."""
+    """Make a job that runs ``STEPS`` batches on each edge in a loop, as most simulators do."""
     modules = [copy.deepcopy(model.module) for _ in data.streams]
     optimizers = [torch.optim.Adam(m.parameters(), lr=0.001) for m in modules]
 
@@ -42,16 +42,20 @@ def plain_loop(data: Dataset, model: Model) -> Callable[[], None]:
 
 
 def engine(data: Dataset, model: Model, rows: Kind) -> Callable[[], None]:
-    """The same batches as one stretch of the engine."""
-    batches, fleet, _ = prepare(data, model)
-    gradients, online = Stacked(model), Online(Adam(0.001, rows=rows))
-    numbers = torch.arange(STEPS).expand(len(fleet), -1)
-    stretch = TrainingSpan(torch.arange(len(fleet)), numbers, numbers)
-    return lambda: (run_span(fleet, stretch, batches, gradients, online, same_pass=True), None)[1]
+    """Make a job that runs the same batches as one span of the engine."""
+    batches, state = prepare(data, model)
+    gradients, online = Stacked(model), Online(Adam(0.001, lazy_rows=rows == "lazy"))
+    numbers = torch.arange(STEPS).expand(len(state), -1)
+    span = TrainingSpan(torch.arange(len(state)), numbers, numbers)
+
+    def job() -> None:
+        run_span(state, span, batches, gradients, online, same_pass=True)
+
+    return job
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measure and report."""
     args = arguments(__doc__ or "")
     rounds = 3 if args.quick else 15
     figures, rows = {}, []
@@ -60,7 +64,7 @@ def main() -> None:
     for name, (data, model), kinds in (("mlp", mlp_shape(35, STEPS), lazy), ("deepfm", deepfm_shape(10, STEPS), both)):
         jobs: dict[str, Callable[[], None]] = {"loop": plain_loop(data, model)}
         jobs |= {kind: engine(data, model, kind) for kind in kinds}
-        seconds = in_turn(jobs, rounds)
+        seconds = time_in_turn(jobs, rounds)
         work = STEPS * len(data.streams)
         figures[name] = {"loop_edge_batches_per_second": work / min(seconds["loop"])}
         for kind in kinds:

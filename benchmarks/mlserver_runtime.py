@@ -1,6 +1,6 @@
-"""The model of ``benchmarks.serving`` as a custom runtime of MLServer; imported by MLServer, in its own environment.
+"""The model of ``benchmarks.serving`` as a custom runtime of MLServer, which imports this file in its own environment.
 
-The module is the very class that AlphaEdge serves, called the plain way: whole tables, ids as row numbers, no journal.
+It is the same class that AlphaEdge serves, called directly: whole tables, ids as row numbers, no journal.
 """
 
 import importlib
@@ -19,7 +19,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "alphaedge"
 
 
 def _module(name: str) -> Any:
-    """A module of alphaedge without the package's ``__init__``, whose other needs this environment does not have."""
+    """Import a module of alphaedge without its ``__init__``, whose dependencies this environment does not have."""
     if "alphaedge" not in sys.modules:
         package = types.ModuleType("alphaedge")
         package.__path__ = [str(SOURCE)]
@@ -28,10 +28,10 @@ def _module(name: str) -> Any:
 
 
 class DeepFM(MLModel):  # type: ignore[misc]
-    """Predictions of a DeepFM. Its settings' ``uri`` is a folder with its fields and its parameters."""
+    """Predicts with a DeepFM. The ``uri`` in its settings is a folder with its fields and parameters."""
 
     async def load(self) -> bool:
-        """Called by MLServer."""
+        """Load the model; called by MLServer."""
         torch.set_num_threads(1)
         folder = Path(self.settings.parameters.uri)
         about = json.loads((folder / "model.json").read_text())
@@ -43,14 +43,14 @@ class DeepFM(MLModel):  # type: ignore[misc]
         return True
 
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
-        """Called by MLServer."""
+        """Predict one request; called by MLServer."""
         given = {one.name: torch.from_numpy(NumpyCodec.decode_input(one)) for one in payload.inputs}
         with torch.inference_mode():
-            # MLServer's codec makes single columns [B, 1], and so does its batching.
+            # MLServer's codec and batching make single columns [B, 1].
             inputs = [given[n] if n == self._names[-1] else given[n].reshape(-1) for n in self._names]
-            found = torch.sigmoid(self._network(*inputs))
+            predictions = torch.sigmoid(self._network(*inputs))
         return InferenceResponse(
             model_name=self.name,
             model_version=self.version,
-            outputs=[NumpyCodec.encode_output("prediction", found.numpy())],
+            outputs=[NumpyCodec.encode_output("prediction", predictions.numpy())],
         )

@@ -1,6 +1,6 @@
 """Cost per edge-batch and peak memory of AlphaEdge with the MLP, from 10 to 10,000 edges.
 
-Each size runs in a process of its own, so that its peak memory is its own; sizes take turns over the rounds.
+Each size runs in its own process, to measure its own peak memory. Sizes take turns over the rounds.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import time
 import torch
 
 from alphaedge.core.gradients import Stacked
-from alphaedge.core.methods import AlphaEdge
+from alphaedge.core.methods import alphaedge
 from alphaedge.core.online import Online
 from alphaedge.core.state import ModelState
 from alphaedge.metrics import one_minus_smape
@@ -29,9 +29,9 @@ SIZES = [10, 100, 1_000, 10_000]
 
 
 def measure(edges: int, batches: int) -> dict[str, float]:
-    """Run AlphaEdge (without a home model) once to warm up, unless that takes long, and once for the clock."""
+    """Run AlphaEdge without a home model, once to warm up (unless that takes long) and once to measure."""
     torch.set_num_threads(1)
-    # The edges take turns in ten streams: what is measured is the engine, not the making of data.
+    # The edges share ten streams, so that the engine is measured and not the generation of data.
     few, model = mlp_shape(10, batches)
     inputs = Inputs.cut(few, model, BATCH)
     labels = Labels.draw(few, inputs, BATCH, Conditions(), 0, model.dtype)
@@ -42,14 +42,14 @@ def measure(edges: int, batches: int) -> dict[str, float]:
 
     def run() -> float:
         world = World(
-            method=AlphaEdge(home=None),
+            method=alphaedge(home=None),
             batches=ready,
             timelines=[Timeline(inputs, "batch-index", conditions, 20)],
             seeds=[0],
-            fleet=ModelState.start([model], [0] * edges),
+            models=ModelState.start([model], [0] * edges),
             gradients=gradients,
             conditions=conditions,
-            record=RunLog(edges, len(ready.scored), BATCH, one_minus_smape),
+            log=RunLog(edges, len(ready.scored), BATCH, one_minus_smape),
         )
         engine = Engine(world, Online(), same_pass=True)
         began = time.perf_counter()
@@ -65,7 +65,7 @@ def measure(edges: int, batches: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measure and report."""
     if sys.argv[1:2] == ["--size"]:
         size, batches = int(sys.argv[2]), int(sys.argv[3])
         print(json.dumps(measure(size, batches)))
@@ -78,9 +78,9 @@ def main() -> None:
     for _ in range(rounds):
         for edges in sizes:
             command = [sys.executable, "-m", "benchmarks.scaling", "--size", str(edges), "40"]
-            found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-            cost[edges].append(found["cost"])
-            memory[edges] = found["memory"]
+            measured = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            cost[edges].append(measured["cost"])
+            memory[edges] = measured["memory"]
     best = {n: min(c) for n, c in cost.items()}
     ratios = sorted(a / b for a, b in zip(cost[sizes[-1]], cost[100], strict=True))
     figures = {
@@ -90,7 +90,7 @@ def main() -> None:
         "cost_ratio": ratios[len(ratios) // 2],
     }
     rows = [[f"{n:,}", f"{best[n] * 1e6:.1f}", f"{best[n] / best[100]:.2f}", f"{memory[n] / 1e9:.2f}"] for n in sizes]
-    columns = ["edges", "µs per edge-batch", "to 100 edges", "peak memory, GB"]
+    columns = ["edges", "µs per edge-batch", "relative to 100 edges", "peak memory, GB"]
     report("AlphaEdge with the MLP, 40 batches each, aggregations included", columns, rows, figures, args.json)
 
 

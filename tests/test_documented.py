@@ -93,7 +93,7 @@ def test_every_file_that_the_readme_names_exists() -> None:
         pytest.param("dashboard", {"6", "200"}, marks=pytest.mark.long),
         pytest.param("serving", {"ratio_to_mlserver"}, marks=[pytest.mark.long, pytest.mark.timeout(1200)]),
         pytest.param("scaling", {"edges", "cost", "memory", "cost_ratio"}, marks=pytest.mark.long),
-        pytest.param("readings", {"AlphaEdge()"}, marks=pytest.mark.long),
+        pytest.param("readings", {"alphaedge()"}, marks=pytest.mark.long),
     ],
 )
 def test_a_benchmark_writes_the_figures_it_promises(name: str, keys: set[str], tmp_path: Path) -> None:

@@ -21,13 +21,17 @@ COMMON_OPTIONS = {"--help", "--install-completion", "--show-completion"}  # of e
 def keys(struct: type[msgspec.Struct], prefix: str = "") -> Iterator[str]:
     """The keys of a configuration file, each with its section."""
     for field in msgspec.structs.fields(struct):
-        inner = [
-            t for t in (field.type, *get_args(field.type)) if isinstance(t, type) and issubclass(t, msgspec.Struct)
-        ]
+        inner = [t for t in _types(field.type) if isinstance(t, type) and issubclass(t, msgspec.Struct)]
         if inner:
             yield from keys(inner[0], f"{prefix}{field.name}.")
         else:
             yield f"{prefix}{field.name}"
+
+
+def _types(annotation: Any) -> Iterator[Any]:
+    yield annotation
+    for inner in get_args(annotation):
+        yield from _types(inner)
 
 
 def _commands(group: Any = None, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

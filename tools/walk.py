@@ -1,9 +1,10 @@
 """Count the functions and files that one live aggregation visits: ``python -m tools.walk``.
 
 Three edges run on this machine, get traffic and mix. In the learner of the first, a profile hook notes every function
-that runs for an aggregation: from the call of ``--start`` to the return of ``--end``, in the task that aggregates, in
-the tasks that it starts, and in the work that it hands to threads. What runs beside it, such as gossip or answers to
-peers, is not counted. The third to the eighth aggregation are taken together, since one alone does not take every turn.
+that runs for an aggregation: from the moment that it is due (``--start`` returns True) to its end (``--end`` returns),
+hand-over included, in the task that aggregates, in the tasks that it starts, and in the work that it hands to threads.
+What runs beside it, such as gossip or answers to peers, is not counted. The third to the eighth aggregation are taken
+together, since one alone does not take every turn.
 
 The count: functions and methods that are defined in the package ``alphaedge``, each once, and the files they are in.
 Comprehensions, generator expressions and lambdas belong to the function around them; what ``dataclass`` or ``msgspec``
@@ -35,7 +36,7 @@ from typing import Any, Final
 FIRST, LAST = 3, 8  # aggregations that are counted: by then neighbours are known and models held
 BATCHES, BATCH_SIZE, AGGREGATE_EVERY = 36, 10, 4
 TIMEOUT_SECONDS: Final = 300.0
-START: Final = "PeerDriver._aggregate"
+START, END = "LearningLoop.due", "PeerDriver._finish_round"
 EDGE: Final = """edge = "{name}"
 region = "DE"
 
@@ -47,6 +48,7 @@ fields = [{{ name = "item", kind = "id", size = 100 }}, {{ name = "numbers", kin
 [method]
 aggregate_every = {aggregate_every}
 peers = 1
+adopt_rows = false
 
 [serve]
 port = {port}
@@ -83,17 +85,17 @@ class Tracer:
         threading.setprofile(self._profile)
         sys.setprofile(self._profile)
 
-    def _profile(self, frame: FrameType, event: str, _: Any) -> None:
+    def _profile(self, frame: FrameType, event: str, result: Any) -> None:
         code = frame.f_code
         if not code.co_filename.startswith(self._package):
             return
         if event == "call" and _at_start(frame):
-            if code.co_qualname == self._start and not self._active.get():
-                self._seen += 1
-                self._active.set(FIRST <= self._seen <= LAST)
             name = code.co_qualname.partition(".<locals>.<")[0]  # a lambda belongs to the function around it
             if self._active.get() and not name.startswith("<"):
                 self._visits.setdefault((code.co_filename[len(self._package) :], name))
+        elif event == "return" and code.co_qualname == self._start and result is True and not self._active.get():
+            self._seen += 1
+            self._active.set(FIRST <= self._seen <= LAST)
         elif event == "return" and code.co_qualname == self._end and self._active.get() and _has_returned(frame):
             self._active.set(False)
             if self._seen == LAST:
@@ -231,13 +233,11 @@ def _post(url: str, body: dict[str, Any]) -> Any:
 def main() -> None:
     """Count, and list the functions file by file in the order of their first visit."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument(
-        "--start", default=START, help="qualified name of the function that an aggregation begins with"
-    )
-    options.add_argument("--end", help="that of the function whose return ends it; the same by default")
+    options.add_argument("--start", default=START, help="the function that returns True once an aggregation is due")
+    options.add_argument("--end", default=END, help="the function that returns when it is over")
     options.add_argument("--json", type=Path, help="write the visits here")
     chosen = options.parse_args()
-    visits = walk(chosen.start, chosen.end or chosen.start)
+    visits = walk(chosen.start, chosen.end)
     if chosen.json:
         chosen.json.write_text(json.dumps(visits), encoding="utf-8")
     for file, function in visits:

@@ -31,7 +31,7 @@ def rows(text: str) -> list[str]:
 
 
 def test_generated_sections_are_current() -> None:
-    outdated = [str(path.relative_to(DOCS)) for path in outdated_pages()]
+    outdated = [str(path.relative_to(ROOT)) for path in outdated_pages()]
     assert not outdated, f"run `make reference` and commit what it writes: {outdated}"
 
 
@@ -85,7 +85,7 @@ def test_every_path_of_an_edge_is_there_and_no_other(tmp_path: Path) -> None:
     service = Service(config, tmp_path, journal_clock)
     try:
         server = Server(service, alphaedge.__version__)
-        routes = {r.path.replace(f"/models/{config.model.name}", "/models/{name}") for r in server._rest.routes}  # type: ignore[attr-defined]
+        routes = {r.path.replace(f"/models/{config.model.name}", "/models/{name}") for r in server._app.routes}  # type: ignore[attr-defined]
     finally:
         service.close()
     routes = {re.sub(r"/versions/\d+", "/versions/{version}", r) for r in routes}

@@ -35,13 +35,10 @@ METHOD_FIELDS: Final[Mapping[str, tuple[str, str]]] = {
 }
 EDGE_KEYS: Final[Mapping[str, str]] = {
     "policy": "file with the rules that allow or deny links",
-    "model.name": "the name in URLs: `/v2/models/model/infer`",
     "model.builtin": "a built-in model: `deepfm` learns ids and their interactions, `mlp` is plain layers. "
     "Give either this or `factory`",
     "model.factory": "`package.module:function` that returns your `nn.Module` or `alphaedge.Model`",
     "model.task": "`classify`: labels are 0 or 1; `regress`: labels are numbers",
-    "model.hidden": "widths of the hidden layers of a built-in model",
-    "model.rate": "learning rate of Adam",
     "model.id_rows": "optimizer of id rows: Adagrad, or one of two readings of Adam",
     "model.id_rate": "learning rate of Adagrad, for id rows",
     "model.local_steps": "gradient steps on each batch",
@@ -50,10 +47,9 @@ EDGE_KEYS: Final[Mapping[str, str]] = {
     "`set`: a number for each of size codes; `number`: size measurements",
     "model.tables.fields": "the fields that hold the ids",
     "model.tables.parameters": "the parameters with one row per id, named as in `named_parameters()`",
-    "method.name": "`alphaedge`, or one of its rivals",
+    "method.name": "`alphaedge`, one of its rivals, or the import path of a function that returns a method",
     "serve.host": "address of the port for callers; `0.0.0.0` is every address of the machine",
     "serve.port": "port for callers; 0 takes any free port and prints it",
-    "serve.token": "file with the token that callers must send",
     "serve.certificate": "file with a certificate, to serve over HTTPS",
     "serve.key": "file with the key of that certificate",
     "serve.cores": "`separate` gives the learner the last core and the server the others, for a machine with one edge",
@@ -75,13 +71,15 @@ METHOD_KEYS: Final[Mapping[str, str]] = {
     "method.aggregate_every": "E: batches between two aggregations",
     "method.weight_rate": "learning rate of the weights",
     "method.weight_steps": "gradient steps on the weights at an aggregation",
+    "method.newcomer": "raw weight of a newcomer, relative to the mean of the edge and the neighbours that stay",
+    "method.remember": "whether a former neighbour that is chosen again gets back the weight that it had",
+    "method.train_on_aggregation": "whether the batches that the weights were learned on are trained on after the mix",
     "method.aggregation": "import path of your own aggregation rule, `package.module:name`",
     "method.selection": "import path of your own selection rule, `package.module:name`",
     "method.home": "whether to keep a home model and blend its predictions in where it does better",
 }
 SIMULATION_KEYS: Final[Mapping[str, str]] = {
     "data": "`synthetic`, the name of a public data set, or `table`",
-    "methods": "names of the methods to compare",
     "local_steps": "gradient steps on each batch",
     "model": "a base model of the data set; the default is its first",
     "rows": "use at most this many events, starting after the first quarter; the default is all",

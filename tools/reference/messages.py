@@ -12,11 +12,11 @@ from tools.reference.markdown import sentence, table, type_name
 
 # Descriptions that the code does not have next to the field.
 FIELDS: Final[Mapping[str, str]] = {
-    "_Ask.schema": "schema of the edge that asks; the other edge refuses a schema that is not its own",
-    "_Ask.holds": "number of the publication that the asking edge holds; 0 for none",
-    "_About.schema": "schema of the edge that answers",
-    "_About.number": "number of the publication",
-    "_About.records": "how many examples the model has learned from",
+    "_RequestMessage.schema": "schema of the asking edge; the other edge refuses a schema that is not its own",
+    "_RequestMessage.holds": "number of the publication that the asking edge holds; 0 for none",
+    "_AnswerHeader.schema": "schema of the answering edge",
+    "_AnswerHeader.number": "number of the publication",
+    "_AnswerHeader.records": "how many examples the model has learned from",
 }
 
 

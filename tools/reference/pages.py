@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from tools.reference import alerts, commands, configuration, http, messages, metrics, results, source, tuning
+from tools.reference import alerts, commands, configuration, http, layers, messages, metrics, results, source, tuning
 
-DOCS: Final = Path(__file__).parent.parent.parent / "docs"
+ROOT: Final = Path(__file__).parent.parent.parent
+DOCS: Final = ROOT / "docs"
 SECTION: Final = re.compile(
     r"^<!-- generated: (?P<name>[\w-]+)(?: (?P<argument>[\w.]+))? -->\n(?P<body>.*?)^<!-- end of generated -->$",
     re.DOTALL | re.MULTILINE,
@@ -17,6 +18,7 @@ SECTIONS: Final[Mapping[str, Callable[..., str]]] = {
     "commands": commands.section,
     "edge-config": configuration.edge_section,
     "http": http.section,
+    "layers": layers.section,
     "message": messages.section,
     "metrics": metrics.section,
     "results-folder": results.section,
@@ -28,7 +30,7 @@ SECTIONS: Final[Mapping[str, Callable[..., str]]] = {
 
 def pages() -> Iterator[Path]:
     """The pages that have a generated section."""
-    for path in sorted(DOCS.rglob("*.md")):
+    for path in [*sorted(DOCS.rglob("*.md")), ROOT / "CONTRIBUTING.md"]:
         if SECTION.search(path.read_text(encoding="utf-8")):
             yield path
 

@@ -83,7 +83,7 @@ def kinds(commands: list[Command]) -> list[type]:
 # -- rounds --
 
 
-def test_a_round_publishes_announces_pulls_and_then_mixes_what_came() -> None:
+def test_a_round_publishes_pulls_and_then_mixes_what_came() -> None:
     edge = Edge()
     pulls = edge.round("boston", "paris")
     assert set(pulls) == {"boston", "paris"}
@@ -148,7 +148,17 @@ def test_a_round_without_anybody_to_pull_from_ends_at_once() -> None:
     edge = Edge()
     edge.observe(fleet={}, neighbours=("boston",))
     edge.on(RoundDue())
-    assert kinds(edge.on(RoundStarted(("boston",)))) == [Announce, FinishRound]
+    assert kinds(edge.on(RoundStarted(("boston",)))) == [FinishRound]
+
+
+def test_a_new_publication_is_announced_soon_and_no_round_waits_for_that() -> None:
+    edge = Edge()
+    assert Announce not in kinds(edge.observe(after=0.1))
+    pulls = edge.round("boston")
+    assert kinds(edge.observe(after=0.1)) == [Announce]
+    edge.on(PullEnded(pulls["boston"].ticket, model()))
+    edge.on(RoundFinished(("boston",)))
+    assert Announce not in kinds(edge.observe(after=0.1))
 
 
 @pytest.mark.parametrize(
@@ -170,8 +180,10 @@ def test_nobody_is_pulled_from_who_has_nothing_to_give(changes: dict[str, Any]) 
 def test_an_edge_that_publishes_its_mix_announces_it_after_the_round() -> None:
     edge = Edge(announces_mix=True)
     pulls = edge.round("boston")
+    edge.observe()
     edge.on(PullEnded(pulls["boston"].ticket, model()))
-    assert kinds(edge.on(RoundFinished(("boston",)))) == [Announce]
+    edge.on(RoundFinished(("boston",)))
+    assert kinds(edge.observe(after=0.1)) == [Announce]
 
 
 # -- a model to start from --

@@ -8,6 +8,7 @@ An edge is in one of four phases. While it is ``starting`` it looks for a peer's
 ``learning``, and in a ``round`` whenever an aggregation is due. Once ``stopped`` it decides nothing any more.
 """
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -203,7 +204,7 @@ class PeerDecisions:
     """The decisions of one edge.
 
     schema: what peers must share to mix. cold_start: whether rows of new ids are asked for. announces_mix: whether the
-    edge publishes after the mix, so that a round ends with an announcement. rng: whom to start from.
+    edge publishes after the mix, so that there is something to announce after a round. rng: whom to start from.
     """
 
     def __init__(
@@ -239,10 +240,14 @@ class PeerDecisions:
                 self._pulls["round"] = _Gathering()
                 return [StartRound(self._candidates())]
             case RoundStarted():
-                return [*self._announce(now), *self._pull_round(event.neighbours)]
+                self._announced = (
+                    -math.inf
+                )  # announce the publication soon; the round does not wait for that
+                return self._pull_round(event.neighbours)
             case RoundFinished():
                 self.phase = "learning"
-                return self._announce(now) if self._announces_mix else []
+                self._announced = -math.inf if self._announces_mix else self._announced
+                return []
             case PullEnded():
                 return self._end_pull(event)
             case NewIdsFound():

@@ -81,25 +81,24 @@ class PeerDriver:
             await self._handle(decisions.Started(wants_model))
             await self.directory.start()
             async with asyncio.TaskGroup() as tasks:
+                self._group = tasks
+                await self._handle(await self._observe())
                 beside = [tasks.create_task(self._observe_forever()), tasks.create_task(self._wait_for(stop))]
-                await self._work(tasks)
+                await self._work()
                 for task in (*beside, *self._tasks):
                     task.cancel()
         finally:
             await self.directory.close()
             self._thread.shutdown(wait=True)
 
-    async def _work(self, tasks: asyncio.TaskGroup) -> None:
+    async def _work(self) -> None:
         """Handle events as they come; learn in between."""
-        self._group = tasks
         while self._decisions.phase != "stopped":
             if not self._events.empty() or self._decisions.phase != "learning":
                 await self._handle(await self._events.get())
             elif self.learning.due:
-                await self._handle(await self._observe())
                 await self._handle(decisions.RoundDue())
             elif not await self._in_learner(self.learning.step):
-                self.report()
                 await self._nap()
 
     async def _nap(self) -> None:
@@ -128,6 +127,7 @@ class PeerDriver:
         while True:
             await self._refresh()
             self._events.put_nowait(await self._observe())
+            self.report()
             await asyncio.sleep(OBSERVE_EVERY_SECONDS)
 
     async def _refresh(self) -> None:
@@ -195,7 +195,6 @@ class PeerDriver:
         for name, peer in self.peers.items():
             peer.share = shares.get(name, 0.0)
         info("aggregated", number=learner.aggregations, shares={e: round(s, 4) for e, s in shares.items()})
-        self.report()
         return decisions.RoundFinished(tuple(learner.links.neighbours))
 
     def _drop(self, command: decisions.DropNeighbours) -> None:
@@ -303,7 +302,7 @@ class PeerDriver:
                 peer.request_bytes, peer.dense_bytes, peer.row_bytes = count.request, count.dense, count.rows
         self.learning.status.announcements_refused = sum(self.directory.refusals().values())
         others = {
-            edge: EdgeView(region=a.region, alive=True, mixes=a.schema == self.learning.schema, vitals=a.vitals)
+            edge: EdgeView(region=a.region, alive=True, same_schema=a.schema == self.learning.schema, vitals=a.vitals)
             for edge, a in alive.items()
         }
         self.learning.report(self.peers, time.time(), others)

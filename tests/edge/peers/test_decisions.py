@@ -7,26 +7,28 @@ import pytest
 import torch
 
 from alphaedge.edge.learning.publication import PulledModel
-from alphaedge.edge.peers.decisions import (
+from alphaedge.edge.peers.commands import (
     AdoptRows,
     Announce,
     Command,
     DropNeighbours,
-    Event,
     FindNewIds,
     FinishRound,
     Log,
+    Pull,
+    StartFrom,
+    StartRound,
+)
+from alphaedge.edge.peers.decisions import PeerDecisions
+from alphaedge.edge.peers.events import (
+    Event,
     NewIdsFound,
     Observed,
-    PeerDecisions,
-    Pull,
     PullEnded,
     RoundDue,
     RoundFinished,
     RoundStarted,
     Started,
-    StartFrom,
-    StartRound,
     Stopped,
 )
 from alphaedge.edge.trust.announcements import Announcement

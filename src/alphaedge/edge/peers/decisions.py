@@ -10,184 +10,47 @@ An edge is in one of four phases. While it is ``starting`` it looks for a peer's
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, final
+from typing import Final, Literal, final
 
 from torch import Tensor
 
 from alphaedge.edge.learning.publication import PulledModel
+from alphaedge.edge.peers.commands import (
+    AdoptRows,
+    Announce,
+    Command,
+    DropNeighbours,
+    FindNewIds,
+    FinishRound,
+    Log,
+    Pull,
+    Purpose,
+    StartFrom,
+    StartRound,
+)
+from alphaedge.edge.peers.events import (
+    Event,
+    NewIdsFound,
+    Observed,
+    PullEnded,
+    RoundDue,
+    RoundFinished,
+    RoundStarted,
+    Started,
+    Stopped,
+)
 from alphaedge.edge.trust.announcements import Announcement
 from alphaedge.edge.trust.policy import Member, Policy
 
 Phase = Literal["starting", "learning", "round", "stopped"]
-Purpose = Literal["start", "round", "rows"]
 
 START_TIMEOUT_SECONDS: Final = 10.0  # for a new edge without feedback to find a peer to start from
 SHORT_START_TIMEOUT_SECONDS: Final = 1.0  # with feedback to learn from, or once peers are known that have no model
 ANNOUNCE_EVERY_SECONDS: Final = 2.0
 ANNOUNCE_SECONDS_PER_EDGE: Final = 0.05  # in a large fleet announcements are rarer
 COLD_START_EVERY_SECONDS: Final = 0.2
-
-
-# -- events --
-
-
-@final
-@dataclass(frozen=True)
-class Started:
-    """The edge runs. wants_model: it has learned nothing yet, and there is a directory to find a peer in."""
-
-    wants_model: bool
-
-
-@final
-@dataclass(frozen=True)
-class Observed:
-    """What the edge sees now.
-
-    fleet: announcements of the edges that are alive. resting: peers that are left alone after failures.
-    neighbours: those of the edge. has_feedback: there is about a batch of feedback that nothing was learned from yet.
-    """
-
-    fleet: Mapping[str, Announcement]
-    policy: Policy
-    neighbours: Sequence[str]
-    resting: frozenset[str] = frozenset()
-    has_feedback: bool = False
-
-
-@final
-@dataclass(frozen=True)
-class RoundDue:
-    """The learner has learned enough batches for an aggregation."""
-
-
-@final
-@dataclass(frozen=True)
-class RoundStarted:
-    """The learner has published, and has these neighbours."""
-
-    neighbours: Sequence[str]
-
-
-@final
-@dataclass(frozen=True)
-class RoundFinished:
-    """The learner has mixed and chosen its neighbours."""
-
-    neighbours: Sequence[str]
-
-
-@final
-@dataclass(frozen=True)
-class PullEnded:
-    """A pull is over; ``model`` is None if it failed or was refused."""
-
-    ticket: int
-    model: PulledModel | None
-
-
-@final
-@dataclass(frozen=True)
-class NewIdsFound:
-    """Keys per id table that predictions were asked for and that have no row; none if there are none."""
-
-    keys: Sequence[Tensor]
-
-
-@final
-@dataclass(frozen=True)
-class Stopped:
-    """The edge is to stop."""
-
-
-Event = Started | Observed | RoundDue | RoundStarted | RoundFinished | PullEnded | NewIdsFound | Stopped
-
-
-# -- commands --
-
-
-@final
-@dataclass(frozen=True)
-class Announce:
-    """Announce to the fleet what the edge is and how it is doing."""
-
-
-@final
-@dataclass(frozen=True)
-class Pull:
-    """Pull from a peer and report ``PullEnded`` with this ticket.
-
-    purpose: a model to start from, a neighbour's model for a round, or the rows of new ids.
-    """
-
-    ticket: int
-    peer: str
-    address: str
-    purpose: Purpose
-    keys: Sequence[Tensor] = ()
-
-
-@final
-@dataclass(frozen=True)
-class StartFrom:
-    """Start from a peer's model."""
-
-    peer: str
-    model: PulledModel
-
-
-@final
-@dataclass(frozen=True)
-class StartRound:
-    """Publish, choose first neighbours among the candidates if there are none, and report ``RoundStarted``."""
-
-    candidates: Sequence[str]
-
-
-@final
-@dataclass(frozen=True)
-class FinishRound:
-    """Mix in these models, choose neighbours, and report ``RoundFinished``."""
-
-    models: Mapping[str, PulledModel]
-    candidates: Sequence[str]
-    topology: Mapping[str, Mapping[str, float]]
-
-
-@final
-@dataclass(frozen=True)
-class DropNeighbours:
-    """Drop neighbours that the policy forbids."""
-
-    peers: Sequence[str]
-
-
-@final
-@dataclass(frozen=True)
-class FindNewIds:
-    """Look for ids without a row, and report ``NewIdsFound``."""
-
-
-@final
-@dataclass(frozen=True)
-class AdoptRows:
-    """Start the rows of new ids from what peers know about them."""
-
-    models: Mapping[str, PulledModel]
-
-
-@final
-@dataclass(frozen=True)
-class Log:
-    """Write a log event."""
-
-    event: str
-    fields: Mapping[str, Any]
-
-
-Command = Announce | Pull | StartFrom | StartRound | FinishRound | DropNeighbours | FindNewIds | AdoptRows | Log
 
 
 @final
@@ -240,9 +103,7 @@ class PeerDecisions:
                 self._pulls["round"] = _Gathering()
                 return [StartRound(self._candidates())]
             case RoundStarted():
-                self._announced = (
-                    -math.inf
-                )  # announce the publication soon; the round does not wait for that
+                self._announced = -math.inf  # announce the publication soon; the round does not wait for that
                 return self._pull_round(event.neighbours)
             case RoundFinished():
                 self.phase = "learning"

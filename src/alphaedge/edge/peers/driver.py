@@ -17,7 +17,7 @@ from alphaedge.edge.directory.protocol import Directory
 from alphaedge.edge.learning.loop import POLL_INTERVAL_SECONDS, LearningLoop
 from alphaedge.edge.learning.publication import PulledModel
 from alphaedge.edge.log import info, warn
-from alphaedge.edge.peers import decisions
+from alphaedge.edge.peers import commands, events
 from alphaedge.edge.peers.decisions import PeerDecisions
 from alphaedge.edge.peers.pulls import PendingPull, Pulls
 from alphaedge.edge.store.status import PeerStatus
@@ -65,7 +65,7 @@ class PeerDriver:
             rng=random.Random(),  # whom to start from; nothing that is learned later depends on it
         )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="learner")
-        self._events: asyncio.Queue[decisions.Event] = asyncio.Queue()
+        self._events: asyncio.Queue[events.Event] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._round_began = self._refreshed = 0.0
         self.peers: dict[str, PeerStatus] = {}
@@ -78,7 +78,7 @@ class PeerDriver:
         """Talk and learn until told to stop. A part of it that fails ends the whole."""
         wants_model = self.learning.untaught and bool(self.config.peers.seeds or self.config.peers.nats)
         try:
-            await self._handle(decisions.Started(wants_model))
+            await self._handle(events.Started(wants_model))
             await self.directory.start()
             async with asyncio.TaskGroup() as tasks:
                 self._group = tasks
@@ -97,26 +97,26 @@ class PeerDriver:
             if not self._events.empty() or self._decisions.phase != "learning":
                 await self._handle(await self._events.get())
             elif self.learning.due:
-                await self._handle(decisions.RoundDue())
+                await self._handle(events.RoundDue())
             elif not await self._in_learner(self.learning.step):
                 await self._nap()
 
     async def _nap(self) -> None:
         """Wait a little for an event, and handle it."""
-        event: decisions.Event | None = None
+        event: events.Event | None = None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(POLL_INTERVAL_SECONDS):
                 event = await self._events.get()
         if event is not None:
             await self._handle(event)
 
-    async def _handle(self, event: decisions.Event) -> None:
+    async def _handle(self, event: events.Event) -> None:
         for command in self._decisions.handle(event, time.monotonic()):
             await self._do(command)
 
     async def _wait_for(self, stop: asyncio.Event) -> None:
         await stop.wait()
-        self._events.put_nowait(decisions.Stopped())
+        self._events.put_nowait(events.Stopped())
 
     async def _in_learner(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -144,48 +144,48 @@ class PeerDriver:
         except (AlphaEdgeError, OSError) as error:  # half written, say: it is read again soon
             warn("certificate_refused", reason=error)
 
-    async def _observe(self) -> decisions.Observed:
+    async def _observe(self) -> events.Observed:
         fleet = self.directory.alive()
         resting = {edge for edge, a in fleet.items() if self._client.is_resting(a.address, edge)}
         behind = self._decisions.phase == "starting" and await self._in_learner(lambda: self.learning.behind)
         neighbours = tuple(self.learning.learner.links.neighbours)
-        return decisions.Observed(fleet, self._policy.rules, neighbours, frozenset(resting), behind)
+        return events.Observed(fleet, self._policy.rules, neighbours, frozenset(resting), behind)
 
     # -- what is done --
 
-    async def _do(self, command: decisions.Command) -> None:
+    async def _do(self, command: commands.Command) -> None:
         match command:
-            case decisions.Announce():
+            case commands.Announce():
                 await self._announce()
-            case decisions.Pull():
+            case commands.Pull():
                 task = self._group.create_task(self._pull(command))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
-            case decisions.StartFrom():
+            case commands.StartFrom():
                 await self._in_learner(lambda: self.learning.bootstrap(command.model))
-            case decisions.StartRound():
+            case commands.StartRound():
                 self._round_began = time.monotonic()
                 self._events.put_nowait(await self._in_learner(lambda: self._start_round(command)))
-            case decisions.FinishRound():
+            case commands.FinishRound():
                 self._events.put_nowait(await self._finish_round(command))
-            case decisions.DropNeighbours():
+            case commands.DropNeighbours():
                 await self._in_learner(lambda: self._drop(command))
-            case decisions.FindNewIds():
+            case commands.FindNewIds():
                 keys = await self._in_learner(lambda: self.learning.new_ids(time.monotonic()))
-                self._events.put_nowait(decisions.NewIdsFound(keys))
-            case decisions.AdoptRows():
+                self._events.put_nowait(events.NewIdsFound(keys))
+            case commands.AdoptRows():
                 await self._in_learner(lambda: self.learning.adopt(command.models))
-            case decisions.Log():
+            case commands.Log():
                 info(command.event, **command.fields)
 
-    def _start_round(self, command: decisions.StartRound) -> decisions.RoundStarted:
+    def _start_round(self, command: commands.StartRound) -> events.RoundStarted:
         learner = self.learning.learner
         self.learning.start_round()
         if not learner.links.neighbours and len(command.candidates) > 1:
             learner.join(command.candidates)
-        return decisions.RoundStarted(tuple(learner.links.neighbours))
+        return events.RoundStarted(tuple(learner.links.neighbours))
 
-    async def _finish_round(self, command: decisions.FinishRound) -> decisions.RoundFinished:
+    async def _finish_round(self, command: commands.FinishRound) -> events.RoundFinished:
         learner, status = self.learning.learner, self.learning.status
         shares = await self._in_learner(
             lambda: self.learning.finish_round(command.models, command.candidates, command.topology)
@@ -195,9 +195,9 @@ class PeerDriver:
         for name, peer in self.peers.items():
             peer.share = shares.get(name, 0.0)
         info("aggregated", number=learner.aggregations, shares={e: round(s, 4) for e, s in shares.items()})
-        return decisions.RoundFinished(tuple(learner.links.neighbours))
+        return events.RoundFinished(tuple(learner.links.neighbours))
 
-    def _drop(self, command: decisions.DropNeighbours) -> None:
+    def _drop(self, command: commands.DropNeighbours) -> None:
         self.learning.drop(command.peers)
         for peer in command.peers:
             self._pulls.drop(peer)
@@ -223,10 +223,10 @@ class PeerDriver:
 
     # -- pulls --
 
-    async def _pull(self, command: decisions.Pull) -> None:
-        self._events.put_nowait(decisions.PullEnded(command.ticket, await self._pulled(command)))
+    async def _pull(self, command: commands.Pull) -> None:
+        self._events.put_nowait(events.PullEnded(command.ticket, await self._pulled(command)))
 
-    async def _pulled(self, command: decisions.Pull) -> PulledModel | None:
+    async def _pulled(self, command: commands.Pull) -> PulledModel | None:
         """What was pulled, if it came in time and is accepted."""
         peer = command.peer
         status = self.peers.setdefault(peer, PeerStatus())
@@ -245,7 +245,7 @@ class PeerDriver:
             return model
         return None
 
-    async def _ask(self, command: decisions.Pull) -> tuple[PendingPull, bytes]:
+    async def _ask(self, command: commands.Pull) -> tuple[PendingPull, bytes]:
         endpoint = "rows" if command.purpose == "rows" else "pull"
 
         async def ask(*, afresh: bool) -> tuple[PendingPull, bytes]:
@@ -259,7 +259,7 @@ class PeerDriver:
                 raise
         return await ask(afresh=True)
 
-    def _request(self, command: decisions.Pull, *, afresh: bool) -> PendingPull:
+    def _request(self, command: commands.Pull, *, afresh: bool) -> PendingPull:
         match command.purpose:
             case "start":
                 return self._pulls.request_start()

@@ -1,0 +1,93 @@
+"""What an edge does about its peers: the commands that ``decisions.py`` gives and ``driver.py`` carries out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+from torch import Tensor
+
+from alphaedge.edge.learning.publication import PulledModel
+
+Purpose = Literal["start", "round", "rows"]
+
+
+@final
+@dataclass(frozen=True)
+class Announce:
+    """Announce to the fleet what the edge is and how it is doing."""
+
+
+@final
+@dataclass(frozen=True)
+class Pull:
+    """Pull from a peer and report ``PullEnded`` with this ticket.
+
+    purpose: a model to start from, a neighbour's model for a round, or the rows of new ids.
+    """
+
+    ticket: int
+    peer: str
+    address: str
+    purpose: Purpose
+    keys: Sequence[Tensor] = ()
+
+
+@final
+@dataclass(frozen=True)
+class StartFrom:
+    """Start from a peer's model."""
+
+    peer: str
+    model: PulledModel
+
+
+@final
+@dataclass(frozen=True)
+class StartRound:
+    """Publish, choose first neighbours among the candidates if there are none, and report ``RoundStarted``."""
+
+    candidates: Sequence[str]
+
+
+@final
+@dataclass(frozen=True)
+class FinishRound:
+    """Mix in these models, choose neighbours, and report ``RoundFinished``."""
+
+    models: Mapping[str, PulledModel]
+    candidates: Sequence[str]
+    topology: Mapping[str, Mapping[str, float]]
+
+
+@final
+@dataclass(frozen=True)
+class DropNeighbours:
+    """Drop neighbours that the policy forbids."""
+
+    peers: Sequence[str]
+
+
+@final
+@dataclass(frozen=True)
+class FindNewIds:
+    """Look for ids without a row, and report ``NewIdsFound``."""
+
+
+@final
+@dataclass(frozen=True)
+class AdoptRows:
+    """Start the rows of new ids from what peers know about them."""
+
+    models: Mapping[str, PulledModel]
+
+
+@final
+@dataclass(frozen=True)
+class Log:
+    """Write a log event."""
+
+    event: str
+    fields: Mapping[str, Any]
+
+
+Command = Announce | Pull | StartFrom | StartRound | FinishRound | DropNeighbours | FindNewIds | AdoptRows | Log

@@ -91,14 +91,14 @@ def test_fields_of_a_single_kind_are_enough(kind: str) -> None:
 def test_it_runs_stacked() -> None:
     model = deepfm(FIELDS, dim=3, hidden=(6,))
     inputs, rows = compact(_inputs(2, 5), model.tables)
-    fleet = ModelState.start([model], [0, 0])
-    named = [t.gather(t.value, t.flat(r)) for t, r in zip(fleet.tables, rows, strict=True)]
+    state = ModelState.start([model], [0, 0])
+    named = [t.gather(t.value, t.flat(r)) for t, r in zip(state.tables, rows, strict=True)]
     labels = torch.randint(0, 2, (2, 5)).float()
-    engine, reason = choose(model, fleet.dense, named, {}, inputs, labels)
+    engine, reason = choose(model, state.dense, named, {}, inputs, labels)
     assert reason is None
     assert isinstance(engine, Stacked)
-    gradient = engine.gradient(fleet.dense, named, {}, inputs, labels)
-    expected = OneAtATime(model).gradient(fleet.dense, named, {}, inputs, labels)
+    gradient = engine.gradient(state.dense, named, {}, inputs, labels)
+    expected = OneAtATime(model).gradient(state.dense, named, {}, inputs, labels)
     torch.testing.assert_close(gradient.dense, expected.dense, rtol=1e-4, atol=1e-6)
 
 
@@ -111,15 +111,15 @@ def test_it_works_in_double_precision() -> None:
 def test_it_learns_who_likes_what() -> None:
     fields = [Field("user", "id", 8), Field("item", "id", 8)]
     model = deepfm(fields, dim=4, hidden=(8,))
-    fleet, engine = ModelState.start([model], [0]), Stacked(model)
+    state, engine = ModelState.start([model], [0]), Stacked(model)
     user, item = torch.meshgrid(torch.arange(8), torch.arange(8), indexing="ij")
     pairs = [user.reshape(1, -1), item.reshape(1, -1)]
     labels = ((pairs[0] + pairs[1]) % 2).float()  # no first-order effect: only pairs matter
     inputs, rows = compact(pairs, model.tables)
     batch = Batch(tuple(inputs), tuple(rows), labels)
     for _ in range(400):
-        learn(fleet, batch, engine, Online(Adam(rate=0.03)))
-    assert ((predict(fleet, batch, engine) > 0) == (labels > 0.5)).all()
+        learn(state, batch, engine, Online(Adam(rate=0.03)))
+    assert ((predict(state, batch, engine) > 0) == (labels > 0.5)).all()
 
 
 def _deepctr(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:

@@ -92,12 +92,12 @@ def test_it_works_in_double_precision() -> None:
 
 def test_it_learns_a_curve() -> None:
     model = mlp([Field("x", "number", 2)], hidden=(16,))
-    fleet, engine = ModelState.start([model], [0, 0]), Stacked(model)
+    state, engine = ModelState.start([model], [0, 0]), Stacked(model)
     x = torch.rand(2, 200, 2) * 2 - 1
     batch = Batch((x,), (), x[..., 0] * x[..., 1])
     for _ in range(300):
-        learn(fleet, batch, engine, Online(Adam(rate=0.02)))
-    error = (predict(fleet, batch, engine) - batch.labels).square().mean(1)
+        learn(state, batch, engine, Online(Adam(rate=0.02)))
+    error = (predict(state, batch, engine) - batch.labels).square().mean(1)
     assert (error < 0.1 * batch.labels.var(dim=1)).all()
 
 

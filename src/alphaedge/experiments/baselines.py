@@ -20,7 +20,7 @@ from alphaedge.metrics import SCORES, mean
 from alphaedge.simulation.conditions import Conditions
 from alphaedge.simulation.run_result import RunResult
 
-# Pseudo-count: an item with so many events has a rate halfway between its own and the edge's.
+# Pseudo-count: with this many events, an item's rate is halfway between its own and the edge's.
 PRIOR_EVENTS: Final = 10.0
 
 

@@ -70,7 +70,7 @@ class CellResult(msgspec.Struct, frozen=True, kw_only=True):
     bytes: tuple[int, int, int] = (0, 0, 0)  # of whole models, of common rows, of changed rows
     mixes: int = 0
     fetches: int = 0
-    beyond_start: int = 0  # fetches that wanted a model from before the start and got the initial one
+    beyond_start: int = 0  # fetches that asked for a model from before the start and got the initial one
     seconds: float = 0.0
     notes: list[str] = []
 

@@ -17,7 +17,7 @@ UNREACHABLE_METHODS: Final = ("noagg", "fedweight", "randps-paper", "alphaedge-p
 # Variants with more edges than an edge can have neighbours, so that the choice matters.
 MANY_EDGES: Final[Mapping[str, str]] = {"completejourney": "completejourney-stores", "tafeng": "tafeng-areas"}
 DATA_SETS: Final = ("completejourney", "tafeng", "movielens", "airquality")
-# Larger data sets are cut to so many rows (Dataset.window), for tables and for the many cells of figures.
+# Larger data sets are cut to these numbers of rows (Dataset.window), in tables and in figures, which have more cells.
 TABLE_ROWS: Final[Mapping[str, int]] = {
     "completejourney": 600_000,
     "completejourney-stores": 1_000_000,

@@ -79,9 +79,9 @@ class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         own = {"rate": self.weight_rate, "steps": self.weight_steps, "weight_batches": self.weight_batches}
         own |= {"newcomer": self.newcomer, "remember": self.remember}
         if self.aggregation is not None:
-            for name, value in own.items():
-                if value is not None:
-                    raise InvalidValue(f"method: {name}", value, f"no override beside aggregation = {self.aggregation}")
+            for name in ("weight_rate", "weight_steps", "weight_batches", "newcomer", "remember"):
+                if (value := getattr(self, name)) is not None:
+                    raise InvalidValue(f"method.{name}", value, f"no override beside aggregation = {self.aggregation}")
             chosen = replace(chosen, aggregation=make_object("method.aggregation", self.aggregation))
         else:
             chosen = replace(chosen, aggregation=_replace(rule, **own))

@@ -1,5 +1,6 @@
 """Settings say what they refuse, and a configuration file gives a simulation again."""
 
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from alphaedge import (
     Store,
 )
 from alphaedge.core.methods import METHODS, noagg
+from alphaedge.errors import AlphaEdgeError, RuleError
 from alphaedge.simulation.config import build, load
 
 
@@ -250,3 +252,89 @@ def test_any_aggregation_period_goes_with_the_defaults(every: int) -> None:
     """Also one shorter than the weight batches by default."""
     for name in METHODS:
         assert MethodSettings(aggregate_every=every).apply(name).aggregate_every == every
+
+
+# -- import paths in files --
+
+MARK = "tests.simulation.imported_mark"
+
+
+def results_folder(folder: Path, config: str) -> Path:
+    """A configuration beside a summary: a results folder, which may come from anywhere."""
+    (folder / "summary.json").write_text("{}")
+    (folder / "config.toml").write_text(config)
+    return folder / "config.toml"
+
+
+@pytest.mark.parametrize(
+    ("config", "field", "found"),
+    [
+        (f'methods = ["noagg", "m={MARK}:make"]', "methods", [f"m={MARK}:make"]),
+        (f'optimizer = "{MARK}:make"', "optimizer", f"{MARK}:make"),
+        (f'[method]\naggregation = "{MARK}:make"', "method.aggregation", f"{MARK}:make"),
+        (f'[method]\nselection = "{MARK}:make"', "method.selection", f"{MARK}:make"),
+    ],
+)
+def test_an_import_path_from_a_results_folder_is_refused_before_anything_is_imported(
+    config: str, field: str, found: Any, tmp_path: Path
+) -> None:
+    path = results_folder(tmp_path, config)
+    with pytest.raises(InvalidValue) as caught:
+        load(path)
+    assert (caught.value.field, caught.value.found) == (field, found)
+    assert "results folder" in caught.value.allowed
+    assert MARK not in sys.modules
+    with pytest.raises(InvalidValue):
+        load(path, {"seeds": 2, "methods": ["alphaedge"]} if field != "methods" else {"seeds": 2})
+    assert MARK not in sys.modules
+    (tmp_path / "summary.json").unlink()
+    with pytest.raises(AlphaEdgeError):  # a file of the operator's own is believed: it is imported, and makes nothing
+        load(path)
+    assert sys.modules.pop(MARK)
+
+
+def test_an_import_path_beside_a_results_folder_is_given_again(tmp_path: Path) -> None:
+    paths = {"aggregation": "tests.own_rules:Familiar", "selection": "tests.own_rules:NextInLine"}
+    settings = Settings(
+        methods=("alphaedge", "tests.own_rules:median"),
+        optimizer="tests.own_rules:SignDescent",
+        method=MethodSettings(aggregate_every=7, **paths),
+    )
+    path = results_folder(tmp_path, settings.toml())
+    given: dict[str, Any] = {"methods": ["alphaedge", "tests.own_rules:median"], "method": paths}
+    assert load(path, given | {"optimizer": "tests.own_rules:SignDescent"}) == settings
+    with pytest.raises(InvalidValue, match="optimizer"):
+        load(path, given)
+    other = load(path, given | {"optimizer": "tests.own_rules:SignDescent", "methods": ["tests.own_rules:familiar"]})
+    assert other.methods == ("tests.own_rules:familiar",)
+
+
+def test_a_results_folder_without_import_paths_is_read_like_any_file(tmp_path: Path) -> None:
+    assert load(results_folder(tmp_path, EVERYTHING.toml())) == EVERYTHING
+
+
+@pytest.mark.parametrize(
+    ("raw", "field"),
+    [
+        ({"method": {"aggregation": "tests.nowhere:Rule"}}, "method.aggregation"),
+        ({"method": {"selection": "NextInLine"}}, "method.selection"),
+        ({"methods": ["tests.nowhere:method"]}, "methods"),
+        ({"methods": ["tests.own_rules:Median"]}, "methods"),
+        ({"optimizer": "tests.own_rules:nothing"}, "optimizer"),
+    ],
+)
+def test_an_import_path_that_leads_nowhere_is_refused_by_field(raw: dict[str, Any], field: str) -> None:
+    assert refusal(raw).field == field
+
+
+@pytest.mark.parametrize(
+    ("raw", "field"),
+    [
+        ({"method": {"aggregation": "tests.own_rules:NextInLine"}}, "aggregation"),
+        ({"method": {"selection": "tests.own_rules:Median"}}, "selection"),
+        ({"optimizer": "tests.own_rules:Median"}, "optimizer"),
+    ],
+)
+def test_what_is_no_rule_is_refused_by_field(raw: dict[str, Any], field: str) -> None:
+    with pytest.raises(RuleError, match=rf"^{field}: \w+ is not a rule of this kind"):
+        build(raw)

@@ -25,8 +25,8 @@ from alphaedge import (
     simulate,
 )
 from alphaedge.core.methods import alphaedge, noagg, uniweight
-from alphaedge.simulation.results import RunResult
 from alphaedge.simulation.run_log import Progress
+from alphaedge.simulation.run_result import RunResult
 
 from .fleets import Factors, factors, linear, measured, shop, shop_data, shop_model
 

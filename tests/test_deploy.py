@@ -1,4 +1,4 @@
-"""What ``deploy/`` has for operators fits the edges that there are: metrics, alerts, unit, container."""
+"""The files in ``deploy/`` fit real edges: metrics, alerts, unit and container."""
 
 import itertools
 import json
@@ -42,10 +42,10 @@ COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
 CONTAINER = (DEPLOY / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
 UNIT = DEPLOY / "systemd" / "alphaedge@.service"
 
-TARGET = {"edge", "instance", "job"}  # labels that Prometheus gives to everything that it reads here
-BESIDES = {"up": TARGET}  # metrics that Prometheus itself makes
-GROUPED = r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)"
-WORDS = {"and", "or", "unless", "offset", "bool", "inf", "nan", "group_left", "group_right"}
+TARGET = {"edge", "instance", "job"}  # labels that Prometheus adds to every scraped metric
+OWN_METRICS = {"up": TARGET}  # of Prometheus itself
+GROUPING = r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)"
+KEYWORDS = {"and", "or", "unless", "offset", "bool", "inf", "nan", "group_left", "group_right"}
 
 Labels = dict[str, set[str]]  # of each metric
 
@@ -54,17 +54,17 @@ def without_strings(expression: str) -> str:
     return re.sub(r'"(?:\\.|[^"\\])*"', '""', expression)
 
 
-def names(expression: str) -> set[str]:
-    """The metrics that a PromQL expression asks for."""
+def metric_names(expression: str) -> set[str]:
+    """The metrics in a PromQL expression."""
     text = without_strings(expression)
-    for other in (r"\{[^}]*\}", r"\[[^]]*\]", GROUPED):  # labels, ranges, and labels again
+    for other in (r"\{[^}]*\}", r"\[[^]]*\]", GROUPING):  # labels, ranges, and labels again
         text = re.sub(other, " ", text)
-    found = re.findall(r"(?<![\w:.])[a-zA-Z_:][\w:]*+(?!\s*\()", text)  # what is called is a function
-    return {name for name in found if name.lower() not in WORDS}
+    found = re.findall(r"(?<![\w:.])[a-zA-Z_:][\w:]*+(?!\s*\()", text)  # a name before a parenthesis is a function
+    return {name for name in found if name.lower() not in KEYWORDS}
 
 
-def selected(expression: str) -> list[tuple[str, str, str]]:
-    """Metric, label and value of all that a PromQL expression picks by."""
+def selectors(expression: str) -> list[tuple[str, str, str]]:
+    """Metric, label and value of all selectors in a PromQL expression."""
     return [
         (name, label, value)
         for name, inside in re.findall(r"([a-zA-Z_:][\w:]*)\{([^}]*)\}", expression)
@@ -73,14 +73,14 @@ def selected(expression: str) -> list[tuple[str, str, str]]:
 
 
 def expressions() -> list[tuple[str, str, str]]:
-    """Where each is, what it asks for, and the text around it that may name labels."""
+    """Panel or alert, expression, and the text beside it that may name labels, for all expressions."""
     shown = [(panel["title"], t["expr"], t["legendFormat"]) for panel in PANELS for t in panel["targets"]]
     watched = [(rule["alert"], rule["expr"], " ".join(rule["annotations"].values())) for rule in ALERTS]
     return shown + watched
 
 
 def program(name: str, package: str) -> str:
-    """Where a program is. Without it tests are skipped; in CI they fail, where nobody would notice."""
+    """The path of a program. Tests that need a missing one are skipped; in CI they fail, so that it is noticed."""
     found = shutil.which(name)
     if found is None:
         absent = f"{name} is not installed (Debian: apt-get install --no-install-recommends {package})"
@@ -107,7 +107,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
 
 @pytest.fixture(scope="module")
 def exported(running: Edge, tmp_path_factory: pytest.TempPathFactory) -> Labels:
-    """What a real edge exports after predictions and feedback, and what there is once it has a peer."""
+    """The metrics that an edge exports after predictions and feedback, and those that it has with a peer."""
     tell(running, send(running, events(20)))
     found = [(name, dict(labels)) for name, labels in metrics(running)]
     file = tmp_path_factory.mktemp("status") / "status.json"
@@ -119,7 +119,7 @@ def exported(running: Edge, tmp_path_factory: pytest.TempPathFactory) -> Labels:
     found += [(s.name, s.labels) for s in samples]
     labels: Labels = {}
     for name, some in found:
-        if not name.endswith("_created"):  # when a counter was made, which the scrape configuration drops
+        if not name.endswith("_created"):  # creation times, which the scrape configuration drops
             labels.setdefault(name, set()).update(some)
     return labels
 
@@ -133,44 +133,44 @@ def exported(running: Edge, tmp_path_factory: pytest.TempPathFactory) -> Labels:
         ("60 * avg without (a, b) (y) and -z > bool 2", {"y", "z"}),
     ],
 )
-def test_the_metrics_of_an_expression_are_told_from_all_else(expression: str, expected: set[str]) -> None:
-    assert names(expression) == expected
+def test_metric_names_are_found_in_expressions(expression: str, expected: set[str]) -> None:
+    assert metric_names(expression) == expected
 
 
-def test_every_metric_that_is_asked_for_is_exported(exported: Labels) -> None:
-    known = exported | BESIDES
-    wrong = [(where, name) for where, asked, _ in expressions() for name in names(asked) if name not in known]
+def test_every_metric_in_an_expression_is_exported(exported: Labels) -> None:
+    known = exported | OWN_METRICS
+    wrong = [(where, name) for where, asked, _ in expressions() for name in metric_names(asked) if name not in known]
     assert not wrong
-    assert {name for _, asked, _ in expressions() for name in names(asked)} > set(BESIDES)
+    assert {name for _, asked, _ in expressions() for name in metric_names(asked)} > set(OWN_METRICS)
 
 
-def test_every_metric_that_is_exported_is_in_a_panel_or_an_alert(exported: Labels) -> None:
-    asked = {name for _, expression, _ in expressions() for name in names(expression)}
+def test_every_exported_metric_is_in_a_panel_or_an_alert(exported: Labels) -> None:
+    asked = {name for _, expression, _ in expressions() for name in metric_names(expression)}
     shown = {re.sub(r"_(bucket|count|sum)$", "", name) for name in asked}
     forgotten = {name for name in exported if re.sub(r"_(bucket|count|sum)$", "", name) not in shown}
     assert len(exported) > 30
     assert not {name for name in forgotten if name.startswith("alphaedge_")}
 
 
-def test_every_label_that_is_asked_for_is_there(exported: Labels) -> None:
-    known = exported | BESIDES | {"alphaedge_edge_info": exported["alphaedge_edge_info"] | {"exported_edge"}}
+def test_every_label_in_an_expression_exists(exported: Labels) -> None:
+    known = exported | OWN_METRICS | {"alphaedge_edge_info": exported["alphaedge_edge_info"] | {"exported_edge"}}
     values = {
         "endpoint": {*ENDPOINTS, "other"},
         "result": set(FeedbackCounts.__struct_fields__),
         "job": {SCRAPES["scrape_configs"][0]["job_name"]},
     }
     for where, asked, text in expressions():
-        for name, label, value in selected(asked):
+        for name, label, value in selectors(asked):
             assert label in known[name] | TARGET, f"{where}: {name} has no label {label}"
             if label in values:
                 assert set(value.split("|")) <= values[label], f"{where}: {label} is never {value}"
-        there = TARGET.union(*(known[name] for name in names(asked)))
-        grouped = re.findall(r"\w+", " ".join(re.findall(GROUPED, without_strings(asked))))
+        there = TARGET.union(*(known[name] for name in metric_names(asked)))
+        grouped = re.findall(r"\w+", " ".join(re.findall(GROUPING, without_strings(asked))))
         written = re.findall(r"\{\{\s*(?:\$labels\.)?(\w+)\s*\}\}", text)
         assert set(grouped) | set(written) <= there, where
 
 
-def test_every_panel_says_what_it_shows_and_in_which_unit() -> None:
+def test_every_panel_has_a_description_and_a_unit() -> None:
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
     assert max(Counter(panel["title"] for panel in PANELS).values()) == 1
     for panel in PANELS:
@@ -184,7 +184,7 @@ def test_every_panel_says_what_it_shows_and_in_which_unit() -> None:
             assert len(panel["targets"]) == 1 or target["legendFormat"], panel["title"]
 
 
-def test_panels_do_not_overlap_and_are_large_enough_to_be_read() -> None:
+def test_panels_do_not_overlap_and_are_large_enough() -> None:
     places = [panel["gridPos"] for panel in DASHBOARD["panels"]]
     for place in places:
         assert place["x"] >= 0
@@ -198,35 +198,35 @@ def test_panels_do_not_overlap_and_are_large_enough_to_be_read() -> None:
         assert beside or above, (a, b)
 
 
-def test_the_dashboard_has_a_lasting_address_and_lets_one_choose_source_and_edges() -> None:
+def test_the_dashboard_has_a_fixed_address_and_variables_for_source_and_edges() -> None:
     assert re.fullmatch(r"[a-z-]{1,40}", DASHBOARD["uid"])
     source, edge = DASHBOARD["templating"]["list"]
     assert (source["name"], source["type"], source["query"]) == ("datasource", "datasource", "prometheus")
     assert (edge["name"], edge["multi"], edge["includeAll"]) == ("edge", True, True)
     assert edge["datasource"]["uid"] == "${datasource}"
     rows = [panel["title"] for panel in DASHBOARD["panels"] if panel["type"] == "row"]
-    assert rows == ["At a glance", "Traffic", "Learning", "Peers", "Swaps and aggregations"]
+    assert rows == ["At a glance", "Traffic", "Learning", "Peers", "Hand-overs and aggregations"]
 
 
-def test_every_alert_waits_has_a_severity_names_the_edge_and_says_what_to_do() -> None:
+def test_every_alert_has_a_duration_a_severity_the_edge_and_a_description() -> None:
     assert max(Counter(rule["alert"] for rule in ALERTS).values()) == 1
     for rule in ALERTS:
         assert re.fullmatch(r"AlphaEdge[A-Z][A-Za-z]+", rule["alert"])
         assert rule["for"], rule["alert"]
         assert rule["labels"]["severity"] in ("critical", "warning", "info"), rule["alert"]
-        if not rule["expr"].startswith("absent("):  # of an edge that is not there nobody knows the name
+        if not rule["expr"].startswith("absent("):  # the name of an absent edge is unknown
             assert "{{ $labels.edge }}" in rule["annotations"]["summary"], rule["alert"]
         assert len(rule["annotations"]["description"]) > 80, rule["alert"]
 
 
-def test_every_target_of_the_example_has_the_label_that_alerts_go_by() -> None:
+def test_every_target_of_the_example_has_the_label_edge() -> None:
     (job,) = SCRAPES["scrape_configs"]
     assert job["authorization"]["credentials_file"]
     for some in job["static_configs"]:
-        assert set(some["labels"]) == {"edge"}, "a target's region would push aside those of its peers"
+        assert set(some["labels"]) == {"edge"}, "a label region would replace that of peer metrics"
 
 
-def test_prometheus_takes_the_rules_and_the_configuration(tmp_path: Path) -> None:
+def test_prometheus_accepts_the_rules_and_the_configuration(tmp_path: Path) -> None:
     promtool("check", "rules", RULES)
     token, copy = tmp_path / "token", tmp_path / "prometheus.yml"
     token.write_text("secret")
@@ -238,14 +238,14 @@ def test_prometheus_takes_the_rules_and_the_configuration(tmp_path: Path) -> Non
 
 
 def test_alerts_fire_when_they_should_and_only_then() -> None:
-    told = (RULES.parent / "alerts_test.yml").read_text(encoding="utf-8")
+    tests = (RULES.parent / "alerts_test.yml").read_text(encoding="utf-8")
     for rule in ALERTS:
-        assert f'alertname="{rule["alert"]}"' in told, f"{rule['alert']} is not seen to fire"
+        assert f'alertname="{rule["alert"]}"' in tests, f"no test in which {rule['alert']} fires"
     promtool("test", "rules", RULES.parent / "alerts_test.yml")
 
 
-def accepted(words: list[str], folder: Path) -> None:
-    """The command line takes these words: it gets as far as the configuration file, which is not there."""
+def check_command(words: list[str], folder: Path) -> None:
+    """Check that the command line accepts these words: it fails only because the configuration file is missing."""
     place = words.index("--config") + 1
     missing = str(folder / "none.toml")
     found = CliRunner().invoke(app, [*words[:place], missing, *words[place + 1 :]])
@@ -254,26 +254,26 @@ def accepted(words: list[str], folder: Path) -> None:
 
 
 def listed(instruction: str) -> list[str]:
-    """The words of an instruction of the Containerfile that has them as a list."""
+    """The list after an instruction of the Containerfile."""
     (found,) = re.findall(rf"^{instruction}.*?(\[.*\])$", CONTAINER, flags=re.MULTILINE)
     return [str(word) for word in json.loads(found)]
 
 
-def test_unit_and_container_start_an_edge_as_the_command_line_has_it(tmp_path: Path) -> None:
+def test_unit_and_container_use_valid_commands(tmp_path: Path) -> None:
     (command,) = re.findall(r"^ExecStart=(.*)$", UNIT.read_text(encoding="utf-8"), flags=re.MULTILINE)
     alphaedge, *words = shlex.split(command)
     assert alphaedge == "/opt/alphaedge/bin/alphaedge"
     assert "/etc/alphaedge/%i/edge.toml" in words
-    accepted(words, tmp_path)
+    check_command(words, tmp_path)
     assert listed("ENTRYPOINT") == ["alphaedge"]
     assert listed("HEALTHCHECK")[-1] in listed("CMD")
-    accepted(listed("CMD"), tmp_path)
+    check_command(listed("CMD"), tmp_path)
     with pytest.raises(AssertionError):
-        accepted([*words, "--no-such-option"], tmp_path)
+        check_command([*words, "--no-such-option"], tmp_path)
 
 
-def test_systemd_takes_the_unit(tmp_path: Path) -> None:
-    """Plainly skipped where there is none: whoever has no systemd needs no unit."""
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    """Skipped even in CI: without systemd the unit is not needed."""
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
         pytest.skip("systemd-analyze is not installed")
@@ -281,19 +281,19 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     (tmp_path / UNIT.name).write_text(installed)
     found = subprocess.run([analyze, "verify", str(tmp_path / UNIT.name)], capture_output=True, text=True)
     assert found.returncode == 0, found.stderr
-    assert "alphaedge" not in found.stderr  # it warns of keys that it does not know, and ends with 0
+    assert "alphaedge" not in found.stderr  # it only warns about unknown keys, and exits with 0
 
 
 def test_the_unit_lets_the_learner_lower_its_priority() -> None:
     lines = [line for line in UNIT.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     filters = [line for line in lines if line.startswith("SystemCallFilter=")]
     assert filters == ["SystemCallFilter=@system-service", "SystemCallFilter=~@privileged"], "@resources must stay"
-    assert not any(line.startswith("MemoryDenyWriteExecute") for line in lines), "torch makes machine code"
+    assert not any(line.startswith("MemoryDenyWriteExecute") for line in lines), "torch generates machine code"
     for hardened in ("NoNewPrivileges=yes", "ProtectSystem=strict", "User=alphaedge", "StateDirectory=alphaedge/%i"):
         assert hardened in lines
 
 
-def test_the_container_has_what_it_copies_and_opens_the_usual_ports() -> None:
+def test_the_container_copies_existing_files_and_exposes_the_default_ports() -> None:
     ignored = (DEPLOY / "Containerfile.dockerignore").read_text(encoding="utf-8").split("\n")
     taken = [line for line in CONTAINER.splitlines() if line.startswith("COPY ") and "--from" not in line]
     sources = [word for line in taken for word in line.split()[1:-1]]
@@ -311,7 +311,7 @@ def health(config: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True)
 
 
-def test_the_health_check_tells_an_edge_that_lives_from_one_that_does_not(running: Edge, tmp_path: Path) -> None:
+def test_the_health_check_detects_an_edge_that_does_not_answer(running: Edge, tmp_path: Path) -> None:
     config, port = tmp_path / "edge.toml", running.url.rpartition(":")[2]
     config.write_text(f'[serve]\nhost = "0.0.0.0"\nport = {port}\n')
     assert health(config).returncode == 0
@@ -320,21 +320,21 @@ def test_the_health_check_tells_an_edge_that_lives_from_one_that_does_not(runnin
     assert found.returncode == 1
     assert "refused" in found.stderr
     config.write_text(f'[serve]\nport = {port}\ncertificate = "api.pem"\n')
-    assert health(config).returncode == 1, "it speaks TLS to an edge that has a certificate"
+    assert health(config).returncode == 1, "it uses TLS if there is a certificate"
 
 
-def test_the_edges_of_the_example_are_ready_to_start_as_they_are_prepared(
+def test_the_edges_of_the_example_are_ready_to_start_after_prepare(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The script and the configurations of compose.yaml, laid out as its volumes are."""
+    """With the script and the configurations of compose.yaml, laid out as its volumes."""
     folder, tools = tmp_path / "fleet", tmp_path / "tools"
     folder.mkdir()
     tools.mkdir()
-    # The script's own commands are only noted, and run below: to start Python for each takes seconds.
+    # The commands of the script are recorded, and run below: starting Python for each would take seconds.
     (tools / "alphaedge").write_text('#!/bin/sh\necho "$@" >> "$(dirname "$0")/asked"\n')
     (tools / "alphaedge").chmod(0o755)
     path = os.pathsep.join([str(tools), str(Path(sys.executable).parent), os.environ["PATH"]])
-    for _ in range(2):  # the second time it leaves alone what is there
+    for _ in range(2):  # the second time it changes nothing
         script = ["sh", str(DEPLOY / "compose" / "prepare.sh"), str(folder)]
         subprocess.run(script, check=True, env=os.environ | {"PATH": path})
     commands = (tools / "asked").read_text().splitlines()
@@ -363,19 +363,19 @@ def test_the_edges_of_the_example_are_ready_to_start_as_they_are_prepared(
     assert len(schemas) == 1, "edges with different models do not mix"
 
 
-class Asked(Edge):
-    """An edge whose callers show the token."""
+class TokenEdge(Edge):
+    """An edge whose callers send the token."""
 
     def post(self, path: str, body: bytes | dict[str, Any], **headers: str) -> dict[str, Any]:
-        return super().post(path, body, Authorization="Bearer of good news", **headers)
+        return super().post(path, body, Authorization="Bearer example-token", **headers)
 
 
 @pytest.mark.long
-def test_a_real_prometheus_finds_something_for_every_panel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The example's configuration, but for addresses and pace, over two edges that learn from each other."""
+def test_a_real_prometheus_returns_data_for_every_panel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the configuration of the example, except for addresses and intervals, and two edges that are peers."""
     server = program("prometheus", "prometheus")
-    monkeypatch.setattr(processes, "Edge", Asked)
-    (tmp_path / "token").write_text("of good news\n")
+    monkeypatch.setattr(processes, "Edge", TokenEdge)
+    (tmp_path / "token").write_text("example-token\n")
     serve = {"port": 0, "token": "../token"}
     with fleet_of(tmp_path, [("berlin", "DE"), ("boston", "US")], serve=serve) as (berlin, boston):
         (job,) = SCRAPES["scrape_configs"]
@@ -409,20 +409,20 @@ def test_a_real_prometheus_finds_something_for_every_panel(tmp_path: Path, monke
 
             wait_for(lambda: answers(address), "Prometheus to answer")
             try:
-                wait_for(shown, "every panel to have something")
+                wait_for(shown, "data for every panel")
             except AssertionError:
-                raise AssertionError(f"nothing is found for {empty()}") from None
+                raise AssertionError(f"no data for {empty()}") from None
             assert len(evaluated(address)) == len(ALERTS)
             wait_for(lambda: all(r["health"] == "ok" for r in evaluated(address)), "every rule to be evaluated")
             firing = [r["name"] for r in evaluated(address) if r["state"] == "firing"]
-            assert not firing, "two edges that are well alert nobody"
+            assert not firing, "two healthy edges fire no alert"
         finally:
             process.kill()
             process.wait()
 
 
 def at_speed(expression: str) -> str:
-    """An expression over seconds instead of hours; one that shows what is above 0 shows all."""
+    """An expression over seconds instead of hours, without a threshold of 0."""
     fast = expression.replace("$edge", ".+").replace("$__rate_interval", "10s").replace("[1h]", "[10s]")
     return fast.replace("offset 1h", "offset 3s").replace(" > 0", "")
 

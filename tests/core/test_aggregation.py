@@ -131,7 +131,7 @@ def test_rows_that_are_neither_known_nor_wanted_do_not_move() -> None:
         assert torch.equal(table.value[still], case.models.tables[t].value[still])
 
 
-def test_a_wanted_row_is_adopted_as_the_weighted_mean_of_those_who_know_it() -> None:
+def test_a_wanted_row_is_adopted_as_the_weighted_mean_of_the_peers_that_know_it() -> None:
     case = mix_case("deepfm", edges=1, peers=3)
     case.held.present[:] = True
     case.held.index[:] = torch.tensor([[0, 1, 2]])
@@ -146,7 +146,7 @@ def test_a_wanted_row_is_adopted_as_the_weighted_mean_of_those_who_know_it() -> 
 
 
 @pytest.mark.parametrize("weight", [0.0, 1e-3, 1e-9])
-def test_a_wanted_row_is_a_mean_however_small_the_weights_of_those_who_know_it(weight: float) -> None:
+def test_a_wanted_row_is_a_mean_however_small_the_weights_of_the_peers_that_know_it(weight: float) -> None:
     case = mix_case("deepfm", edges=1, peers=2)
     case.held.present[:] = True
     case.held.index[:] = torch.tensor([[0, 1]])

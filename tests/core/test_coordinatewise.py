@@ -64,7 +64,7 @@ def test_a_row_that_a_peer_has_never_trained_is_combined_without_it() -> None:
     assert torch.equal(models.tables[0].value[0, 1], own[1]), "a row that no peer has keeps the own value"
 
 
-def test_a_wanted_row_is_adopted_from_those_who_know_it_alone() -> None:
+def test_a_wanted_row_is_adopted_from_the_peers_that_know_it_alone() -> None:
     case = mix_case("deepfm", edges=1, peers=3)
     case.held.present[:] = True
     case.held.index[:] = torch.tensor([[0, 1, 2]])

@@ -404,7 +404,7 @@ class _SetsBlanks(nn.Module):
     ],
     ids=["data-dependent if", "item", "write into a constant", "batch norm without momentum"],
 )
-def test_a_module_that_vmap_does_not_take_runs_one_at_a_time_and_the_reason_is_told(
+def test_a_module_that_vmap_does_not_take_runs_one_at_a_time_and_the_reason_is_given(
     module: type[nn.Module],
 ) -> None:
     case = Case(module, numbers(5))

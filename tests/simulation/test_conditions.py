@@ -20,7 +20,7 @@ def test_the_share_of_adversaries_is_rounded_to_the_nearest_number(share: float,
 
 
 @given(st.floats(0, 1), st.integers(1, 60), st.integers(0, 5))
-def test_adversaries_are_distinct_edges_of_the_fleet(share: float, edges: int, seed: int) -> None:
+def test_adversaries_are_distinct_edges(share: float, edges: int, seed: int) -> None:
     drawn = Conditions(adversaries=share).draw_adversaries(edges, seed)
     assert len(set(drawn)) == len(drawn)
     assert set(drawn) <= set(range(edges))

@@ -53,7 +53,7 @@ def test_with_every_batch_for_aggregation_the_next_is_this() -> None:
     assert [found.next_aggregation(1, t) for t in range(5)] == [0, 1, 2, 3, 4]
 
 
-def test_who_joins_late_counts_from_then_on_but_keeps_lock_step_by_batch_index() -> None:
+def test_an_edge_that_joins_late_counts_from_then_on_but_keeps_lock_step_by_batch_index() -> None:
     late = Conditions(joins={0: 0.25})
     own, lock = timeline(conditions=late), timeline("batch-index", late)
     assert own.first[0] == lock.first[0] == 3
@@ -62,7 +62,7 @@ def test_who_joins_late_counts_from_then_on_but_keeps_lock_step_by_batch_index()
     assert lock.next_aggregation(0, 4) == 7
 
 
-def test_who_leaves_has_no_batch_from_then_on() -> None:
+def test_an_edge_that_leaves_has_no_batch_from_then_on() -> None:
     found = timeline("batch-index", Conditions(leaves={0: 4 / 9}))
     assert found.last[0] == 4
     assert found.next_aggregation(0, 0) == 3

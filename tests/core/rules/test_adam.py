@@ -140,7 +140,7 @@ def test_coasting_is_as_many_steps_with_gradient_zero(ages: list[int], missed: l
         assert (moved[e].max() > 0) == (count > 0)
 
 
-def test_who_missed_nothing_does_not_move_while_others_coast() -> None:
+def test_a_model_that_missed_nothing_does_not_move_while_others_coast() -> None:
     value, m, v = torch.randn(2, 4), torch.randn(2, 4), torch.rand(2, 4)
     kept = value[0].clone(), m[0].clone(), v[0].clone()
     Adam().coast(value, m, v, torch.tensor([50, 50]), torch.tensor([0, 30]))

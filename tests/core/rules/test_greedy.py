@@ -16,9 +16,7 @@ from ..views import any_greedy, settled, views
 
 
 @given(views(), any_greedy, st.integers(0, 99))
-def test_greedy_never_picks_itself_a_duplicate_or_anybody_who_is_no_candidate(
-    view: View, rule: Greedy, seed: int
-) -> None:
+def test_greedy_chooses_candidates_each_once_and_never_itself(view: View, rule: Greedy, seed: int) -> None:
     chosen = rule.choose(view, random.Random(seed))
     assert view.edge not in chosen
     assert len(set(chosen)) == len(chosen)

@@ -16,13 +16,13 @@ FILES: Final[Mapping[str, str]] = {
     "summary.json": "means over batches, then honest edges, then seeds",
     "scores.parquet": "the score of every batch",
     "weights.parquet": "the shares of every mix; where peer and edge are equal, the share of the own model",
-    "fetches.parquet": "how often and how much each edge pulled from each peer",
+    "pulls.parquet": "how often and how much each edge pulled from each peer",
     "config.toml": "the settings; `alphaedge simulate --config` with this file repeats the run exactly",
     "report.html": "a report on one page that loads nothing",
     "scores-over-time.png": "score over time, one line per method",
     "scores-per-edge.png": "the score of each edge",
     "weights-over-time.png": "shares over time",
-    "fetches.png": "who pulls from whom",
+    "pulls.png": "who pulls from whom",
 }
 SUMMARY: Final[Mapping[str, str]] = {
     "data": "name of the data set",

@@ -7,7 +7,7 @@ from typing import Final
 from tools.reference.markdown import table
 
 FILE: Final = Path(__file__).parent.parent.parent / "docs" / "how-to" / "tuning.csv"
-COLUMNS: Final = ("setting", "AUC", "difference", "with 25% hostile", "difference there", "fetched by an edge")
+COLUMNS: Final = ("setting", "AUC", "difference", "with 25% hostile", "difference there", "pulled by an edge")
 
 
 def section() -> str:

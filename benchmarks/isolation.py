@@ -1,18 +1,18 @@
-"""What learning costs those who ask: latency of predictions while an edge trains and aggregates, over that while not.
+"""What learning costs callers: latency of predictions while an edge learns and aggregates, over that while it does not.
 
-One edge of a fleet of three gets a fixed open-loop load: predictions, and the outcome of every one of them. It
-aggregates with what it fetches from the other two, which have news each time. The named figures are of edges as they
-are unless told otherwise. Others are of edges that learn and aggregate so often that the learner has no rest, with all
-cores shared as by default and with ``serve.cores = "separate"``. Phases with and without learning take turns, in the
-order on-off, off-on, so that neither a busy machine nor a growing journal favours one.
+One edge of a fleet of three gets a fixed open-loop load: predictions, and feedback on all of them. It aggregates with
+models that it pulls from the other two, which publish each time. The headline figures are of edges with default
+settings. Others are of edges that learn and aggregate so often that the learner is always busy, with all cores shared
+as by default and with ``serve.cores = "separate"``. Phases with and without learning alternate, in the order on-off,
+off-on, so that neither a busy machine nor a growing journal favours one.
 
-Without learning means: the learning process is stopped (SIGSTOP), and everything else is as it was, the outcomes that
-are told and written included. An edge that nobody tells outcomes would have less to write, and its latency would be
-another server's. What was told meanwhile is there when learning goes on, so that its phases have twice the work.
+Without learning means that the learner process is stopped (SIGSTOP); everything else is the same, including the
+feedback. An edge without feedback would write less, and its latency would not be comparable. The feedback of that phase
+is learned in the next one, so that the learning phases have twice the work.
 
-A virtual machine whose host takes its processors away for 10 or 20 ms has a p99 that says nothing of the server. So
-there are more rounds while the host takes some (steal in /proc/stat), up to twice as many, and the requests of those
-of which it took least are the ones that count. Ratios of all rounds are given beside them.
+On a virtual machine whose host takes the processors away for 10 or 20 ms, p99 says nothing about the server. So there
+are more rounds while the host takes time (steal in /proc/stat), up to twice as many, and only the rounds with the least
+steal count. Ratios of all rounds are given beside them.
 """
 
 import contextlib
@@ -35,30 +35,30 @@ from alphaedge.edge.model import initial_model, model_schema
 from alphaedge.edge.store.parameters import ParameterReader, ParameterVersion
 from benchmarks.common import arguments, report
 from benchmarks.live import FEEDBACK, INFER, Edge, bodies, cpu_seconds, fleet, stolen_seconds
-from benchmarks.load import Found, Load, send
+from benchmarks.load import Load, LoadResult, send
 
-BY_DEFAULT, RESTLESS = (50, 20), (10, 10)  # outcomes that make a step of learning, steps that make an aggregation
+BY_DEFAULT, BUSY = (50, 20), (10, 10)  # labels per online step, steps per aggregation
 SETTINGS = (
     ("by_default", BY_DEFAULT, "shared"),
-    ("without_rest", RESTLESS, "shared"),
-    ("without_rest_separate", RESTLESS, "separate"),
+    ("always_busy", BUSY, "shared"),
+    ("always_busy_separate", BUSY, "separate"),
 )
 RATE, EXAMPLES = 100.0, 4  # requests a second, and examples in each
 CONNECTIONS = 16
 EDGES = {"berlin": "DE", "boston": "US", "beijing": "CN"}
-LOOK = 0.01  # seconds between two looks whether an aggregation is done
-CALM = 0.0025  # of the processors' time, that the host may take in a round which counts
-AROUND = 0.1  # seconds around the end of an aggregation: it writes a checkpoint, then hands its parameters over
+POLL_INTERVAL_SECONDS = 0.01  # between two checks for the end of an aggregation
+MAX_STEAL = 0.0025  # share of the processors' time that the host may take in a round that counts
+AROUND_SECONDS = 0.1  # around the end of an aggregation, which writes a checkpoint and hands parameters over
 
 
 def aggregations(edge: Edge) -> int:
-    """How many there were, by the newest checkpoint."""
+    """Count the aggregations, by the newest checkpoint."""
     names = (re.match(r"checkpoint-[0-9a-z]+-(\d+)-", p.name) for p in (edge.folder / "data" / "checkpoints").iterdir())
     return max((int(found[1]) for found in names if found), default=0)
 
 
-class Watch(threading.Thread):
-    """Notes when aggregations end."""
+class AggregationWatch(threading.Thread):
+    """Records when aggregations end."""
 
     def __init__(self, edge: Edge) -> None:
         super().__init__(daemon=True)
@@ -66,9 +66,9 @@ class Watch(threading.Thread):
         self.moments: list[float] = []
 
     def run(self) -> None:
-        """Look until told to stop."""
+        """Poll until ``stop``."""
         last = self._mark.stat().st_mtime_ns
-        while not self._over.wait(LOOK):
+        while not self._over.wait(POLL_INTERVAL_SECONDS):
             with contextlib.suppress(FileNotFoundError):
                 now = self._mark.stat().st_mtime_ns
                 if now != last:
@@ -76,28 +76,31 @@ class Watch(threading.Thread):
                     self.moments.append(time.monotonic())
 
     def stop(self) -> list[float]:
-        """When they were."""
+        """Stop; return the times of the ends of aggregations."""
         self._over.set()
         self.join()
         return self.moments
 
 
-def around(found: Found, moments: Sequence[float]) -> list[float]:
-    """Latencies of the requests that were under way around one of the moments."""
+def latencies_around(result: LoadResult, moments: Sequence[float]) -> list[float]:
+    """Latencies of the requests that were in flight around one of the moments."""
     chosen = []
-    for number, latency in enumerate(found.latencies):
+    for number, latency in enumerate(result.latencies):
         if latency is not None:
-            start = found.began + number / RATE
-            if any(start <= moment + AROUND and start + latency >= moment - AROUND for moment in moments):
+            start = result.began + number / RATE
+            if any(
+                start <= moment + AROUND_SECONDS and start + latency >= moment - AROUND_SECONDS for moment in moments
+            ):
                 chosen.append(latency)
     return chosen
 
 
-def swaps(edge: Edge, periods: int) -> tuple[float, int]:
-    """What a swap adds to one prediction at most, in milliseconds, and how many there were.
+def measure_hand_overs(edge: Edge, periods: int) -> tuple[float, int]:
+    """The most that a hand-over adds to one prediction, in milliseconds, and the number of hand-overs.
 
-    A reader such as the server's, in this process, while the learner hands one version over after the other: the time
-    of this thread on a core, less that of the reading which counted. So what else the machine does is not in it.
+    A reader like the server's, in this process, reads while the learner hands over one version after the other. The
+    result is the thread's processor time, less that of the last, undisturbed read, so that other work on the machine
+    does not count.
     """
     config = load(edge.folder / "edge.toml")
     reader = ParameterReader(edge.folder / "data" / "parameters", model_schema(config, initial_model(config)))
@@ -126,18 +129,18 @@ def swaps(edge: Edge, periods: int) -> tuple[float, int]:
 
 
 def percentile(found: Sequence[float], q: float) -> float:
-    """In milliseconds."""
+    """A percentile of seconds, in milliseconds."""
     return float(np.percentile(found, q)) * 1e3 if found else float("nan")
 
 
 @dataclass(frozen=True)
 class Phase:
-    """What was seen while one load was sent. Latencies in seconds; busy, stolen: shares of one core and of all."""
+    """Measurements of one load. Latencies are in seconds. busy, stolen: shares of one core and of all."""
 
     predictions: list[float]
     feedback: list[float]
     late: list[float]
-    swapped: list[float]
+    around_aggregations: list[float]
     failed: int
     busy: float
     stolen: float
@@ -156,11 +159,11 @@ PERCENTILES = (
 Round = tuple[Phase, Phase]  # with learning, and without
 
 
-def phase(edge: Edge, requests: list[str], seconds: float, *, learning: bool) -> Phase:
-    """Send a load, with the learner at work or stopped."""
+def run_phase(edge: Edge, requests: list[str], seconds: float, *, learning: bool) -> Phase:
+    """Send a load while the learner runs or is stopped."""
     learner = edge.learner
     before = edge.batches, aggregations(edge), edge.version, cpu_seconds(learner), stolen_seconds()
-    watch = Watch(edge)
+    watch = AggregationWatch(edge)
     watch.start()
     if not learning:
         os.kill(learner, signal.SIGSTOP)
@@ -174,16 +177,16 @@ def phase(edge: Edge, requests: list[str], seconds: float, *, learning: bool) ->
             seconds=seconds,
             rate=RATE,
         )
-        found = send(load)
+        result = send(load)
         spent, stolen = cpu_seconds(learner) - before[3], stolen_seconds() - before[4]
     finally:
         os.kill(learner, signal.SIGCONT)
     return Phase(
-        predictions=[x for x in found.latencies if x is not None],
-        feedback=found.feedback,
-        late=found.late,
-        swapped=around(found, watch.stop()),
-        failed=found.failed,
+        predictions=[x for x in result.latencies if x is not None],
+        feedback=result.feedback,
+        late=result.late,
+        around_aggregations=latencies_around(result, watch.stop()),
+        failed=result.failed,
         busy=spent / seconds,
         stolen=stolen / seconds / (os.cpu_count() or 1),
         batches=edge.batches - before[0],
@@ -192,33 +195,33 @@ def phase(edge: Edge, requests: list[str], seconds: float, *, learning: bool) ->
     )
 
 
-def measured(edges: Sequence[Edge], count: int, seconds: float) -> list[Round]:
-    """Rounds until ``count`` of them were left alone by the host, at most twice as many."""
+def run_rounds(edges: Sequence[Edge], count: int, seconds: float) -> list[Round]:
+    """Run rounds until ``count`` of them had little steal, at most twice as many."""
     edge, requests = edges[0], bodies(500, EXAMPLES, seed=1)
     for place, each in enumerate(edges):
         each.teach(5, seed=1000 * place)
-    phase(edge, requests, seconds, learning=True)  # the first requests of a server are slow, and not counted
+    run_phase(edge, requests, seconds, learning=True)  # a warm-up: the first requests of a server are slow
     rounds: list[Round] = []
     for number in range(2 * count):
         found = {}
         for learning in (True, False) if number % 2 == 0 else (False, True):
             if learning:
-                for place, peer in enumerate(edges[1:]):  # something new to fetch
+                for place, peer in enumerate(edges[1:]):  # something new to pull
                     peer.teach(1, seed=100 * number + place)
-            found[learning] = phase(edge, requests, seconds, learning=learning)
+            found[learning] = run_phase(edge, requests, seconds, learning=learning)
         rounds.append((found[True], found[False]))
-        if sum(stolen(r) <= CALM for r in rounds) == count:
+        if sum(stolen(r) <= MAX_STEAL for r in rounds) == count:
             break
     return rounds
 
 
 def stolen(found: Round) -> float:
-    """The larger share of the two phases."""
+    """The larger steal of the two phases."""
     return max(each.stolen for each in found)
 
 
-def told(rounds: Sequence[Round], count: int, title: str) -> dict[str, Any]:
-    """Print what was seen in rounds, ``count`` of which count; the figures."""
+def report_rounds(rounds: Sequence[Round], count: int, title: str) -> dict[str, Any]:
+    """Print the measurements of rounds, the best ``count`` of which count; return the figures."""
     calm = sorted(rounds, key=stolen)[:count]
     on, off = zip(*rounds, strict=True)
 
@@ -234,7 +237,7 @@ def told(rounds: Sequence[Round], count: int, title: str) -> dict[str, Any]:
         figures[f"{key}_ratio"] = ratio = learning / resting
         figures[f"{key}_ratio_of_all"] = of_all = of(rounds, 0, what, q) / of(rounds, 1, what, q)
         rows.append([f"{what}, {name}", f"{learning:.2f}", f"{resting:.2f}", f"{ratio:.2f}", f"{of_all:.2f}"])
-    swapped = [x for each in on for x in each.swapped]
+    around = [x for each in on for x in each.around_aggregations]
     figures |= {
         "failed": sum(each.failed for each in (*on, *off)),
         "batches_learned": sum(each.batches for each in on),
@@ -244,17 +247,17 @@ def told(rounds: Sequence[Round], count: int, title: str) -> dict[str, Any]:
         "rounds_that_count": count,
         "stolen_at_most": stolen(calm[-1]),
         "requests": sum(len(each.predictions) for each in (*on, *off)),
-        "requests_around_aggregations": len(swapped),
-        "p99_around_aggregations_ms": percentile(swapped, 99),
-        "largest_around_aggregations_ms": percentile(swapped, 100),
+        "requests_around_aggregations": len(around),
+        "p99_around_aggregations_ms": percentile(around, 99),
+        "largest_around_aggregations_ms": percentile(around, 100),
         "generator_late_p99_ms": percentile([x for each in (*on, *off) for x in each.late], 99),
         "learner_busy_on": statistics.mean(each.busy for each in on),
         "learner_busy_off": statistics.mean(each.busy for each in off),
     }
     text = (
         f"{title}: {figures['batches_learned']} batches learned, {figures['aggregations']} aggregations, "
-        f"{figures['versions']} versions, the learner at work {figures['learner_busy_on']:.0%} of the time; "
-        f"{figures['failed']} failed; {count} of {len(rounds)} rounds count, of which the host took at most "
+        f"{figures['versions']} versions, the learner busy {figures['learner_busy_on']:.0%} of the time; "
+        f"{figures['failed']} failed; {count} of {len(rounds)} rounds count, with a steal of at most "
         f"{stolen(calm[-1]):.2%}"
     )
     columns = ["milliseconds", "learning", "not learning", "ratio", "ratio of all rounds"]
@@ -263,26 +266,26 @@ def told(rounds: Sequence[Round], count: int, title: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Run the benchmark."""
     args = arguments(__doc__ or "")
     seconds, count = (2.0, 1) if args.quick else (4.0, 16)
     found: dict[str, Any] = {}
-    swap_ms, swaps_seen = float("nan"), 0
+    hand_over_ms, hand_overs = float("nan"), 0
     for name, (batch, every), cores in SETTINGS:
         with contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="alphaedge-")))
             serve = {"port": 0, "cores": cores}
             edges = fleet(folder, EDGES, stack.enter_context, batch=batch, every=every, serve=serve)
-            rounds = measured(edges, count, seconds)
-            if name == "without_rest":
-                swap_ms, swaps_seen = swaps(edges[0], 2 if args.quick else 30)
+            rounds = run_rounds(edges, count, seconds)
+            if name == "always_busy":
+                hand_over_ms, hand_overs = measure_hand_overs(edges[0], 2 if args.quick else 30)
         load = f"{RATE:g} requests/s of {EXAMPLES} examples"
         title = f"cores {cores}, {load}, a step after {batch}, aggregation after {every}"
-        figures = told(rounds, count, title)
+        figures = report_rounds(rounds, count, title)
         found |= figures if name == "by_default" else {name: figures}
-    found |= {"swap_delay_ms": swap_ms, "swaps_seen": swaps_seen}
-    rows = [[f"one of {swaps_seen} adds at most", f"{swap_ms:.2f}"]]
-    report("swaps of parameters", ["to a prediction", "ms"], rows, found, args.json)
+    found |= {"hand_over_delay_ms": hand_over_ms, "hand_overs": hand_overs}
+    rows = [[f"one of {hand_overs} adds at most", f"{hand_over_ms:.2f}"]]
+    report("hand-overs of parameters", ["to a prediction", "ms"], rows, found, args.json)
 
 
 if __name__ == "__main__":

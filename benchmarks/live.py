@@ -41,7 +41,7 @@ SECRET = "a secret of the benchmark"
 
 @final
 class Edge:
-    """``alphaedge edge serve``, started and ended with a ``with``."""
+    """``alphaedge edge serve`` as a context manager."""
 
     def __init__(self, folder: Path, *, batch: int = 50, every: int = 20, **changes: Any) -> None:
         self.folder, self.batch, self.every = folder, batch, every
@@ -64,7 +64,7 @@ class Edge:
         command = [sys.executable, "-m", "alphaedge", "edge", "serve", "--config", str(self.folder / "edge.toml")]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
-            self._hear()
+            self._wait_until_ready()
         except BaseException:
             self.__exit__()
             raise
@@ -79,14 +79,14 @@ class Edge:
             self._process.kill()
             self._process.wait()
 
-    def _hear(self) -> None:
-        """Learn where it listens, and wait until it is ready."""
+    def _wait_until_ready(self) -> None:
+        """Read its addresses, and wait until it is ready."""
         assert self._process is not None
         assert self._process.stdout is not None
         while not self.address or (self._peers and not self.peer_address):
             line = self._process.stdout.readline()
             if not line:
-                raise RuntimeError(f"{self.folder}: the edge has ended")
+                raise RuntimeError(f"{self.folder}: the edge has exited")
             if "serves on" in line:
                 self.address = line.split()[-1].removeprefix("http://")
             if "talks to its peers on" in line:
@@ -95,18 +95,18 @@ class Edge:
 
     @property
     def server(self) -> int:
-        """The serving process."""
+        """The id of the server process."""
         assert self._process is not None
         return self._process.pid
 
     @property
     def learner(self) -> int:
-        """The learning process."""
+        """The id of the learner process."""
         return int(Path(f"/proc/{self.server}/task/{self.server}/children").read_text().split()[0])
 
     @property
     def version(self) -> int:
-        """The parameters that predictions are made from."""
+        """The version of the parameters that the server predicts from."""
         config = load(self.folder / "edge.toml")
         parameters = ParameterReader(self.folder / "data" / "parameters", model_schema(config, initial_model(config)))
         return parameters.read(lambda version, _: version.number)
@@ -117,21 +117,21 @@ class Edge:
         return read_learned_mark(self.folder / "data").newest // self.batch
 
     def teach(self, periods: int, seed: int) -> None:
-        """Whole periods of outcomes, learned to the end."""
+        """Send the events and the feedback of whole aggregation periods, and wait until they are learned."""
         before = self.batches
         for _ in range(periods):
             count = self.batch * self.every
             outputs = post(self.address, INFER, body(examples(count, seed)))["outputs"]
             ids = next(o["data"] for o in outputs if o["name"] == "prediction_id")
             rng = random.Random(seed)
-            told = {"ids": ids, "labels": [float(rng.random() < 0.3) for _ in ids]}
-            post(self.address, FEEDBACK, json.dumps(told))
+            feedback = {"ids": ids, "labels": [float(rng.random() < 0.3) for _ in ids]}
+            post(self.address, FEEDBACK, json.dumps(feedback))
             seed += 1
         wait_for(lambda: self.batches >= before + periods * self.every, f"{self.folder.name} to have learned")
 
 
 def fleet(folder: Path, names: dict[str, str], start: Callable[[Edge], Edge], **settings: Any) -> list[Edge]:
-    """Edges of one fleet, by name and region, each started by ``start``; the first one is the others' seed."""
+    """Start the edges of one fleet with ``start``. names: with their regions. The first is the seed of the others."""
     authority = CertificateFolder(folder / "certs")
     now = dt.datetime.now(dt.UTC)
     authority.init("benchmark", now=now, days=100)
@@ -149,7 +149,7 @@ def fleet(folder: Path, names: dict[str, str], start: Callable[[Edge], Edge], **
 
 
 def examples(count: int, seed: int) -> list[tuple[int, int, int, int, list[float]]]:
-    """Users, items, occupations, ages and numbers; popular items come more often, as in real catalogues."""
+    """Random users, items, occupations, ages and numbers; some items are more popular, as in real catalogues."""
     rng = random.Random(seed)
     return [
         (
@@ -164,7 +164,7 @@ def examples(count: int, seed: int) -> list[tuple[int, int, int, int, list[float
 
 
 def body(some: list[tuple[int, int, int, int, list[float]]]) -> str:
-    """An inference request for examples, all of whose ids are numbers: no rival needs to look up a text."""
+    """An inference request. All ids are numbers, so that the other server has no texts to look up."""
     names = ["user", "item", "occupation", "age"]
     inputs = [
         {"name": name, "shape": [len(some)], "datatype": "INT64", "data": [e[i] for e in some]}
@@ -176,19 +176,19 @@ def body(some: list[tuple[int, int, int, int, list[float]]]) -> str:
 
 
 def bodies(count: int, size: int, seed: int) -> list[str]:
-    """Different requests of ``size`` examples each."""
+    """Different inference requests of ``size`` examples each."""
     return [body(examples(size, seed * count + i)) for i in range(count)]
 
 
 def post(address: str, path: str, text: str) -> dict[str, Any]:
-    """One request and its answer."""
+    """Send a request; return its answer."""
     request = urllib.request.Request(f"http://{address}{path}", text.encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=60) as answer:
         return dict(json.load(answer))
 
 
 def ready(address: str) -> bool:
-    """Whether a server has its model."""
+    """Whether a server can predict."""
     try:
         with urllib.request.urlopen(f"http://{address}/v2/models/{NAME}/ready", timeout=10):
             return True
@@ -197,7 +197,7 @@ def ready(address: str) -> bool:
 
 
 def wait_for(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
-    """Wait until something is so."""
+    """Wait until a condition holds."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -212,6 +212,6 @@ def cpu_seconds(process: int) -> float:
 
 
 def stolen_seconds() -> float:
-    """Processor time that the host of this machine, if it is a virtual one, has taken from it until now."""
+    """Processor time that the host of this virtual machine has taken from it (steal)."""
     with Path("/proc/stat").open() as file:
         return int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")

@@ -1,10 +1,10 @@
-"""A load generator: one light process that sends HTTP requests and says how long each took.
+"""A load generator: one light process that sends HTTP requests and measures their latencies.
 
-Open loop (``rate`` given): requests leave on a schedule, whether or not earlier ones were answered, and latency counts
-from the scheduled moment. So a server that stalls is charged for everybody who came during the stall, not only for the
-one request that was under way. Closed loop (no ``rate``): each connection sends its next request when it has an answer.
+Open loop (with ``rate``): requests leave on a schedule, whether or not earlier ones were answered, and latency counts
+from the scheduled time. So a server that stalls is charged for all requests during the stall, not only for the one that
+was being answered. Closed loop (no ``rate``): each connection sends its next request when it has an answer.
 
-Run as ``python -m benchmarks.load`` it reads what to do from standard input; ``send`` does that from a benchmark.
+``python -m benchmarks.load`` reads a ``Load`` from standard input; ``send`` runs that from a benchmark.
 """
 
 import asyncio
@@ -20,66 +20,66 @@ from typing import Any, cast, final
 import msgspec
 
 HEAD_END = b"\r\n\r\n"
-LAST_WAIT = 10.0  # seconds that the last answers may take
+LAST_ANSWERS_SECONDS = 10.0  # for the last answers to arrive
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """What to send where. bodies: of predictions, in turn. feedback: where outcomes of the answers go, if anywhere."""
+    """Requests to send. bodies: of predictions, in turn. feedback: path for the labels of predictions, if any."""
 
     address: str
     path: str
     bodies: list[str]
     connections: int
     seconds: float
-    warm_up: float = 0.0  # seconds that a closed loop does not count
+    warm_up: float = 0.0  # seconds that a closed loop does not measure
     rate: float | None = None
     feedback: str | None = None
 
 
-class Found(msgspec.Struct, kw_only=True):
-    """What came of it. Times are of ``time.monotonic``, latencies in seconds in the order of the schedule."""
+class LoadResult(msgspec.Struct, kw_only=True):
+    """Measurements of a load. began: by ``time.monotonic``. latencies: in seconds, in the order of the schedule."""
 
     began: float = 0.0
     seconds: float = 0.0
-    latencies: list[float | None] = []  # None: no good answer
-    late: list[float] = []  # how long after its moment the generator sent each
+    latencies: list[float | None] = []  # None: no answer with status 200
+    late: list[float] = []  # how long after its scheduled time each was sent
     feedback: list[float] = []
     failed: int = 0
     answered: int = 0
 
 
-def send(load: Load) -> Found:
-    """Run the load in a process of its own, so that nothing here slows it down."""
+def send(load: Load) -> LoadResult:
+    """Run a load in a process of its own, so that the benchmark does not slow it down."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.load"], input=msgspec.json.encode(load), stdout=subprocess.PIPE, check=True
     )
-    return msgspec.json.decode(done.stdout, type=Found)
+    return msgspec.json.decode(done.stdout, type=LoadResult)
 
 
 @final
 class _Connection(asyncio.Protocol):
-    """One connection, one request at a time; ``told`` gets the status (0: none) and the body."""
+    """One connection, with one request at a time; ``on_answer`` gets the status (0: none) and the body."""
 
     def __init__(self) -> None:
-        self._told: Callable[[int, bytes], None] | None = None
+        self._on_answer: Callable[[int, bytes], None] | None = None
         self._read = b""
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by asyncio."""
+        """Keep the transport."""
         self._transport = cast(asyncio.Transport, transport)
 
-    def ask(self, request: bytes, told: Callable[[int, bytes], None]) -> None:
+    def send(self, request: bytes, on_answer: Callable[[int, bytes], None]) -> None:
         """Send a request."""
-        self._told = told
+        self._on_answer = on_answer
         assert self._transport is not None
         if self._transport.is_closing():
-            self._tell(0, b"")
+            self._report(0, b"")
         else:
             self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
-        """Called by asyncio."""
+        """Collect data until the answer is complete."""
         self._read += data
         end = self._read.find(HEAD_END)
         if end < 0:
@@ -90,16 +90,16 @@ class _Connection(asyncio.Protocol):
         start = end + len(HEAD_END)
         if len(self._read) >= start + size:
             status, body, self._read = int(head[9:12]), self._read[start : start + size], self._read[start + size :]
-            self._tell(status, body)
+            self._report(status, body)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Called by asyncio."""
-        self._tell(0, b"")
+        """Report that there is no answer."""
+        self._report(0, b"")
 
-    def _tell(self, status: int, body: bytes) -> None:
-        told, self._told = self._told, None
-        if told is not None:
-            told(status, body)
+    def _report(self, status: int, body: bytes) -> None:
+        on_answer, self._on_answer = self._on_answer, None
+        if on_answer is not None:
+            on_answer(status, body)
 
 
 def _request(load: Load, path: str, body: bytes) -> bytes:
@@ -116,14 +116,14 @@ async def _connect(load: Load) -> list[_Connection]:
     return [(await loop.create_connection(_Connection, host, int(port)))[1] for _ in range(load.connections)]
 
 
-async def _closed(load: Load) -> Found:
+async def _closed_loop(load: Load) -> LoadResult:
     connections = await _connect(load)
     requests = [_request(load, load.path, body.encode()) for body in load.bodies]
-    found, sent, open_ = Found(began=time.monotonic()), 0, len(connections)
-    start, end = found.began + load.warm_up, found.began + load.warm_up + load.seconds
+    result, sent, open_ = LoadResult(began=time.monotonic()), 0, len(connections)
+    start, end = result.began + load.warm_up, result.began + load.warm_up + load.seconds
     over = asyncio.get_running_loop().create_future()
 
-    def next_(connection: _Connection) -> None:
+    def send_next(connection: _Connection) -> None:
         nonlocal sent, open_
         now = time.monotonic()
         if now >= end:
@@ -133,104 +133,104 @@ async def _closed(load: Load) -> Found:
             return
         request, sent = requests[sent % len(requests)], sent + 1
 
-        def told(status: int, _: bytes) -> None:
+        def on_answer(status: int, _: bytes) -> None:
             then = time.monotonic()
             if status != 200:
-                found.failed += 1
+                result.failed += 1
             elif start <= then < end:
-                found.answered += 1
-                found.latencies.append(then - now)
-            next_(connection)
+                result.answered += 1
+                result.latencies.append(then - now)
+            send_next(connection)
 
-        connection.ask(request, told)
+        connection.send(request, on_answer)
 
     for connection in connections:
-        next_(connection)
-    await asyncio.wait_for(over, load.warm_up + load.seconds + LAST_WAIT)
-    found.seconds = load.seconds
-    return found
+        send_next(connection)
+    await asyncio.wait_for(over, load.warm_up + load.seconds + LAST_ANSWERS_SECONDS)
+    result.seconds = load.seconds
+    return result
 
 
-async def _open(load: Load, rate: float) -> Found:
+async def _open_loop(load: Load, rate: float) -> LoadResult:
     free, loop = deque(await _connect(load)), asyncio.get_running_loop()
     requests = [_request(load, load.path, body.encode()) for body in load.bodies]
     count, rng = int(load.seconds * rate), random.Random(0)
-    found = Found(began=loop.time() + 0.1, seconds=load.seconds, latencies=[None] * count)
+    result = LoadResult(began=loop.time() + 0.1, seconds=load.seconds, latencies=[None] * count)
     waiting: deque[tuple[bytes, Callable[[int, bytes], None]]] = deque()
-    owed: deque[list[int]] = deque()  # ids of predictions whose outcome is still to be told
+    unlabelled: deque[list[int]] = deque()  # ids of predictions whose labels are still to be sent
     left = count * (1 if load.feedback is None else 2)
     over = loop.create_future()
 
-    def out() -> None:
+    def send_waiting() -> None:
         while free and waiting:
-            connection, (request, told) = free.popleft(), waiting.popleft()
+            connection, (request, on_answer) = free.popleft(), waiting.popleft()
 
             def done(
                 status: int,
                 body: bytes,
                 connection: _Connection = connection,
-                told: Callable[[int, bytes], None] = told,
+                on_answer: Callable[[int, bytes], None] = on_answer,
             ) -> None:
                 nonlocal left
-                told(status, body)
+                on_answer(status, body)
                 free.append(connection)
                 left -= 1
-                found.failed += status != 200
+                result.failed += status != 200
                 if not left and not over.done():
                     over.set_result(None)
-                out()
+                send_waiting()
 
-            connection.ask(request, done)
+            connection.send(request, done)
 
     def predict(number: int) -> None:
-        moment = found.began + number / rate
-        found.late.append(loop.time() - moment)
+        moment = result.began + number / rate
+        result.late.append(loop.time() - moment)
 
-        def told(status: int, body: bytes) -> None:
+        def on_answer(status: int, body: bytes) -> None:
             if status == 200:
-                found.latencies[number] = loop.time() - moment
-                found.answered += 1
+                result.latencies[number] = loop.time() - moment
+                result.answered += 1
                 if load.feedback is not None:
                     outputs: list[dict[str, Any]] = msgspec.json.decode(body)["outputs"]
-                    owed.append(next(o["data"] for o in outputs if o["name"] == "prediction_id"))
+                    unlabelled.append(next(o["data"] for o in outputs if o["name"] == "prediction_id"))
 
-        waiting.append((requests[number % len(requests)], told))
-        out()
+        waiting.append((requests[number % len(requests)], on_answer))
+        send_waiting()
         if number + 1 < count:
-            loop.call_at(found.began + (number + 1) / rate, predict, number + 1)
+            loop.call_at(result.began + (number + 1) / rate, predict, number + 1)
 
-    def tell(number: int) -> None:
-        """The outcome of the oldest prediction, halfway between two predictions; later if none is answered yet."""
-        if not owed and loop.time() < found.began + load.seconds + LAST_WAIT:
-            loop.call_later(0.5 / rate, tell, number)
+    def send_feedback(number: int) -> None:
+        """Send the labels of the oldest prediction halfway between two predictions; later if none is answered yet."""
+        if not unlabelled and loop.time() < result.began + load.seconds + LAST_ANSWERS_SECONDS:
+            loop.call_later(0.5 / rate, send_feedback, number)
             return
         assert load.feedback is not None
-        ids, moment = owed.popleft() if owed else [], loop.time()
+        ids, moment = unlabelled.popleft() if unlabelled else [], loop.time()
         body = msgspec.json.encode({"ids": ids, "labels": [float(rng.random() < 0.3) for _ in ids]})
-        waiting.append((_request(load, load.feedback, body), lambda *_: found.feedback.append(loop.time() - moment)))
-        out()
+        waiting.append((_request(load, load.feedback, body), lambda *_: result.feedback.append(loop.time() - moment)))
+        send_waiting()
         if number + 1 < count:
-            loop.call_at(max(found.began + (number + 1.5) / rate, loop.time()), tell, number + 1)
+            loop.call_at(max(result.began + (number + 1.5) / rate, loop.time()), send_feedback, number + 1)
 
-    loop.call_at(found.began, predict, 0)
+    loop.call_at(result.began, predict, 0)
     if load.feedback is not None:
-        loop.call_at(found.began + 0.5 / rate, tell, 0)
-    await asyncio.wait_for(over, load.seconds + 2 * LAST_WAIT)
-    return found
+        loop.call_at(result.began + 0.5 / rate, send_feedback, 0)
+    await asyncio.wait_for(over, load.seconds + 2 * LAST_ANSWERS_SECONDS)
+    return result
 
 
 def main() -> None:
-    """One load from standard input, what came of it to standard output."""
+    """Read a load from standard input, run it, and write its result to standard output."""
     load = msgspec.json.decode(sys.stdin.buffer.read(), type=Load)
     if load.rate is None:
         import uvloop  # only where throughput counts
 
-        found = uvloop.run(_closed(load))
+        result = uvloop.run(_closed_loop(load))
     else:
         # select() wakes on time; epoll, which is the default, rounds to whole milliseconds.
         with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())) as runner:
-            found = runner.run(_open(load, load.rate))
-    sys.stdout.buffer.write(msgspec.json.encode(found))
+            result = runner.run(_open_loop(load, load.rate))
+    sys.stdout.buffer.write(msgspec.json.encode(result))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Predictions per second of an edge's server against MLServer: same model, parameters, requests, generator and machine.
+"""Predictions per second of an edge's server and of MLServer: same model, parameters, requests, generator and machine.
 
-AlphaEdge does all of its usual work: it turns ids into keys, predicts with the mixed model and its twin, and has every
-prediction in its journal, on disk, before it answers; its learner runs. MLServer only predicts. Its environment is its
-own, and it is given what serves it best: no metrics, compression or access log, and of inference in the server or in a
-worker, with or without its adaptive batching, whatever is fastest for each load. The servers take turns; the idle ones
-sleep. The named figure is that of 32 connections with one example a request: many users who ask for themselves. Another
-column is of an edge with ``serve.cores = "separate"``, whose server leaves one core to its learner, over the first one.
+AlphaEdge does all of its usual work: it turns ids into keys, predicts with the mixed model and the home model, and has
+every prediction in its journal, on disk, before it answers; its learner runs. MLServer only predicts. It has its own
+environment and its best settings: no metrics, compression or access log, and for each load the fastest of inference in
+the server or in a worker, with or without adaptive batching. The servers take turns; the idle ones sleep. The headline
+figure is of 32 connections with one example per request, as from many users. Another column compares an edge with
+``serve.cores = "separate"``, whose server leaves one core to its learner, with the default.
 """
 
 import contextlib
@@ -33,12 +33,12 @@ from benchmarks.load import Load, send
 # With a newer uvloop MLServer's workers do not start.
 PACKAGES = ("mlserver==1.7.1", "torch==2.13.0", "uvloop<0.22")
 ROOT = Path(__file__).parents[1]
-LOADS = ((32, 1), (8, 1), (32, 10), (8, 10))  # connections, examples a request; the first one is the named figure
+LOADS = ((32, 1), (8, 1), (32, 10), (8, 10))  # connections, examples per request; the first is the headline
 TOLERANCE = 1e-5
 
 
 class Options(NamedTuple):
-    """Settings of MLServer that matter here: processes for inference (0: its own), requests in a batch (0: one)."""
+    """Settings of MLServer. workers: inference processes; 0: in the server. batch: requests together; 0: no batching."""
 
     workers: int
     batch: int
@@ -48,11 +48,11 @@ class Options(NamedTuple):
 
 
 OPTIONS = [Options(workers, batch) for workers in (0, 1) for batch in (0, 32)]
-BATCH_TIME = 0.002  # seconds that adaptive batching waits for more
+BATCH_SECONDS = 0.002  # that adaptive batching waits for more requests
 
 
-def environment(folder: Path) -> Path:
-    """MLServer's Python, made on first use."""
+def make_environment(folder: Path) -> Path:
+    """Install MLServer on first use; return its Python."""
     python = folder / "bin" / "python"
     done = folder / "complete"
     if not done.exists():
@@ -62,10 +62,10 @@ def environment(folder: Path) -> Path:
     return python
 
 
-def export(edge: Edge, folder: Path) -> None:
-    """The edge's model as a plain state dict, with a row for every id: what MLServer serves.
+def export_model(edge: Edge, folder: Path) -> None:
+    """Write the edge's model for MLServer: a plain state dict with a row for every id.
 
-    After whole periods of learning alone, an edge's mixed model and its twin are the same, so either will do.
+    After whole periods of learning alone the mixed model and the home model are the same, so either will do.
     """
     config = load_config(edge.folder / "edge.toml")
     model = initial_model(config)
@@ -110,7 +110,7 @@ class MLServer:
             "name": NAME,
             "implementation": "benchmarks.mlserver_runtime.DeepFM",
             "max_batch_size": options.batch,
-            "max_batch_time": BATCH_TIME if options.batch else 0.0,
+            "max_batch_time": BATCH_SECONDS if options.batch else 0.0,
             "parameters": {"uri": str(model), "version": "1"},
         }
         (folder / "settings.json").write_text(json.dumps(settings))
@@ -120,7 +120,7 @@ class MLServer:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[str]:
-        """Its address while it runs."""
+        """Run it; yields its address."""
         command = [str(self._python.with_name("mlserver")), "start", str(self._folder)]
         log = self._folder / "log"
         with log.open("w") as file:
@@ -135,7 +135,7 @@ class MLServer:
         try:
             wait_for(up, f"MLServer ({log})")
             if process.poll() is not None:
-                raise RuntimeError(f"MLServer has ended:\n{log.read_text()[-3000:]}")
+                raise RuntimeError(f"MLServer has exited:\n{log.read_text()[-3000:]}")
             yield self.address
         finally:
             process.terminate()
@@ -154,38 +154,38 @@ def _free_ports(count: int) -> list[int]:
     return found
 
 
-def check(edge: str, rival: str) -> None:
-    """Both give the same predictions, or nothing here means anything."""
+def check_same_predictions(edge: str, rival: str) -> None:
+    """Check that both give the same predictions; otherwise the comparison means nothing."""
     for body in bodies(5, 20, seed=3):
         one, other = (
             next(o["data"] for o in post(address, INFER, body)["outputs"] if o["name"] == "prediction")
             for address in (edge, rival)
         )
-        apart = max(abs(a - b) for a, b in zip(one, other, strict=True))
-        if apart > TOLERANCE:
-            raise RuntimeError(f"the two servers' predictions are {apart} apart")
+        difference = max(abs(a - b) for a, b in zip(one, other, strict=True))
+        if difference > TOLERANCE:
+            raise RuntimeError(f"the predictions of the two servers differ by {difference}")
 
 
-def rate(address: str, connections: int, size: int, seconds: float) -> tuple[float, float]:
-    """Predictions per second, and the median latency in milliseconds."""
+def measure_rate(address: str, connections: int, size: int, seconds: float) -> tuple[float, float]:
+    """Measure predictions per second, and the median latency in milliseconds."""
     requests = bodies(500, size, seed=1)
     load = Load(
         address=address, path=INFER, bodies=requests, connections=connections, seconds=seconds, warm_up=seconds / 4
     )
-    found = send(load)
-    if found.failed:
-        raise RuntimeError(f"{address}: {found.failed} requests failed")
-    return found.answered * size / found.seconds, statistics.median(filter(None, found.latencies)) * 1e3
+    result = send(load)
+    if result.failed:
+        raise RuntimeError(f"{address}: {result.failed} requests failed")
+    return result.answered * size / result.seconds, statistics.median(filter(None, result.latencies)) * 1e3
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Run the benchmark."""
     default = Path.home() / ".cache" / "alphaedge" / "mlserver"
     args = arguments(
         __doc__ or "", venv={"type": Path, "default": default, "metavar": "DIR", "help": "MLServer's environment"}
     )
     seconds, rounds, loads = (1.0, 2, LOADS[:1]) if args.quick else (5.0, 5, LOADS)
-    python = environment(args.venv)
+    python = make_environment(args.venv)
     figures: dict[str, Any] = {"loads": []}
     rows: list[list[str]] = []
     with contextlib.ExitStack() as stack:
@@ -196,20 +196,20 @@ def main() -> None:
         )
         for each in (edge, separate):
             each.teach(5, seed=100)
-        export(edge, folder)
+        export_model(edge, folder)
         rivals: dict[Options, str] = {}
         for options in OPTIONS:
             rival = MLServer(python, folder, folder / f"mlserver-{options.workers}-{options.batch}", options)
             rivals[options] = stack.enter_context(rival.running())
-            check(edge.address, rivals[options])
+            check_same_predictions(edge.address, rivals[options])
         for connections, size in loads:
-            tried = {o: rate(a, connections, size, seconds)[0] for o, a in rivals.items()}
+            tried = {o: measure_rate(a, connections, size, seconds)[0] for o, a in rivals.items()}
             best = max(tried, key=lambda o: tried[o])
             ours, ours_separate, theirs = [], [], []
             for _ in range(rounds):
-                ours.append(rate(edge.address, connections, size, seconds))
-                ours_separate.append(rate(separate.address, connections, size, seconds))
-                theirs.append(rate(rivals[best], connections, size, seconds))
+                ours.append(measure_rate(edge.address, connections, size, seconds))
+                ours_separate.append(measure_rate(separate.address, connections, size, seconds))
+                theirs.append(measure_rate(rivals[best], connections, size, seconds))
             ratio = median_ratio([a for a, _ in ours], [b for b, _ in theirs])
             kept = median_ratio([a for a, _ in ours_separate], [b for b, _ in ours])
             mine, other = (statistics.median(x for x, _ in some) for some in (ours, theirs))
@@ -229,9 +229,9 @@ def main() -> None:
                     "mlserver_tried": {str(o): found for o, found in tried.items()},
                 }
             )
-            name = f"{connections} connections, {size} a request" + (" (named)" if not rows else "")
+            name = f"{connections} connections, {size} per request" + (" (headline)" if not rows else "")
             rows.append([name, f"{mine:,.0f}", f"{other:,.0f}", str(best), f"{ratio:.2f}", f"{kept:.2f}"])
-    columns = ["load", "alphaedge", "mlserver", "mlserver's best", "ratio", "with separate cores"]
+    columns = ["load", "alphaedge", "mlserver", "best options", "ratio", "with separate cores"]
     report("predictions per second", columns, rows, figures, args.json)
 
 

@@ -38,7 +38,7 @@ TOLERANCE = 1e-5
 
 
 class Options(NamedTuple):
-    """Settings of MLServer. workers: inference processes; 0: in the server. batch: requests together; 0: no batching."""
+    """Settings of MLServer. workers: inference processes; 0: in the server. batch: its requests; 0: no batching."""
 
     workers: int
     batch: int

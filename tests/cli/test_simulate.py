@@ -76,7 +76,7 @@ def test_the_folder_is_written(first: tuple[Path, Result]) -> None:
         "summary.json",
         "scores.parquet",
         "weights.parquet",
-        "fetches.parquet",
+        "pulls.parquet",
         "config.toml",
         "report.html",
     } <= files

@@ -1,4 +1,4 @@
-"""Bytes of a fetch are counted right, and leaving out what has not changed loses nothing."""
+"""Bytes of a pull are counted right, and leaving out what has not changed loses nothing."""
 
 import random
 
@@ -20,7 +20,7 @@ def test_traffic_is_what_sets_of_rows_say(seed: int, edges: int, peers: int) -> 
 
     versions = [draw(0, 5, edges, peers, rows) for rows in ROWS]
     known_since = [draw(-1, 4, edges, rows) for rows in ROWS]
-    publication, fetched_at = draw(-1, 5, edges, peers), draw(-1, 4, edges, peers)
+    publication, pulled_at = draw(-1, 5, edges, peers), draw(-1, 4, edges, peers)
     present = draw(0, 2, edges, peers).bool()
     found = traffic(
         dense_bytes=DENSE,
@@ -28,7 +28,7 @@ def test_traffic_is_what_sets_of_rows_say(seed: int, edges: int, peers: int) -> 
         versions=versions,
         known_since=known_since,
         publication=publication,
-        fetched_at=fetched_at,
+        pulled_at=pulled_at,
         present=present,
     )
     for i in range(edges):
@@ -38,7 +38,7 @@ def test_traffic_is_what_sets_of_rows_say(seed: int, edges: int, peers: int) -> 
                 held = {r for r in range(ROWS[t]) if versions[t][i, j, r] > 0}
                 known = {r for r in range(ROWS[t]) if known_since[t][i, r] >= 0}
                 newer = {r for r in held if versions[t][i, j, r] > publication[i, j]}
-                fresh = {r for r in known if known_since[t][i, r] > fetched_at[i, j]}
+                fresh = {r for r in known if known_since[t][i, r] > pulled_at[i, j]}
                 full += width * len(held)
                 common += width * len(held & known)
                 changed += width * len(held & known & (newer | fresh))
@@ -49,27 +49,27 @@ def test_traffic_is_what_sets_of_rows_say(seed: int, edges: int, peers: int) -> 
     assert (found.common <= found.full).all()
 
 
-def test_a_first_fetch_takes_all_common_rows() -> None:
+def test_a_first_pull_takes_all_common_rows() -> None:
     found = traffic(
         dense_bytes=DENSE,
         row_bytes=[12],
         versions=[torch.tensor([[[0, 1, 3, 2]]])],
         known_since=[torch.tensor([[0, 0, -1, 2]])],
         publication=torch.tensor([[-1]]),
-        fetched_at=torch.tensor([[-1]]),
+        pulled_at=torch.tensor([[-1]]),
         present=torch.tensor([[True]]),
     )
     assert found.total() == (DENSE + 36, DENSE + 24, DENSE + 24)
 
 
-def test_a_fetch_of_what_one_has_already_takes_the_dense_part_alone() -> None:
+def test_a_pull_of_what_one_has_already_takes_the_dense_part_alone() -> None:
     found = traffic(
         dense_bytes=DENSE,
         row_bytes=[12],
         versions=[torch.tensor([[[0, 1, 3, 2]]])],
         known_since=[torch.tensor([[0, 0, -1, 2]])],
         publication=torch.tensor([[3]]),
-        fetched_at=torch.tensor([[2]]),
+        pulled_at=torch.tensor([[2]]),
         present=torch.tensor([[True]]),
     )
     assert found.changed.tolist() == [[DENSE]]
@@ -84,7 +84,7 @@ def test_a_model_without_id_tables_is_its_dense_part() -> None:
         versions=[],
         known_since=[],
         publication=nothing,
-        fetched_at=nothing,
+        pulled_at=nothing,
         present=there,
     )
     assert [x.tolist() for x in found] == [[[DENSE, 0, DENSE]]] * 3
@@ -92,14 +92,14 @@ def test_a_model_without_id_tables_is_its_dense_part() -> None:
 
 
 @given(st.integers(0, 10_000))
-def test_fetching_only_what_changed_leaves_the_receiver_with_the_senders_publication(seed: int) -> None:
+def test_pulling_only_what_changed_leaves_the_receiver_with_the_senders_publication(seed: int) -> None:
     """A sender publishes, a receiver aggregates, and both go on learning ids: the receiver's copy is never stale."""
     rng = random.Random(seed)
     rows, width = 8, 4
     version, value = [0] * rows, [None] * rows  # of the sender, as published
     published, trained = 0, set()
     since, copy = [-1] * rows, {}
-    held, fetched_at = -1, -1
+    held, pulled_at = -1, -1
     for aggregation in range(12):
         trained |= {r for r in range(rows) if rng.random() < 0.2}
         if rng.random() < 0.6:
@@ -111,14 +111,14 @@ def test_fetching_only_what_changed_leaves_the_receiver_with_the_senders_publica
             if since[r] < 0 and rng.random() < 0.2:
                 since[r] = aggregation
         if published == 0 or rng.random() < 0.4:
-            continue  # it did not fetch this time
+            continue  # it did not pull this time
         found = traffic(
             dense_bytes=0,
             row_bytes=[width],
             versions=[torch.tensor([[version]])],
             known_since=[torch.tensor([since])],
             publication=torch.tensor([[held]]),
-            fetched_at=torch.tensor([[fetched_at]]),
+            pulled_at=torch.tensor([[pulled_at]]),
             present=torch.tensor([[True]]),
         )
         common = {r for r in range(rows) if version[r] > 0 and since[r] >= 0}
@@ -126,4 +126,4 @@ def test_fetching_only_what_changed_leaves_the_receiver_with_the_senders_publica
         assert int(found.changed) == width * len(missing)
         copy |= {r: value[r] for r in missing}
         assert all(copy[r] == value[r] for r in common)
-        held, fetched_at = published, aggregation
+        held, pulled_at = published, aggregation

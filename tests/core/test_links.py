@@ -65,9 +65,9 @@ def test_a_newcomer_starts_at_a_share_of_the_mean_of_those_that_stay(newcomer: f
 
 def test_newcomers_do_not_change_the_incumbents() -> None:
     links = _links(2.0, n1=1.0, n2=6.0)
-    links.known[1].publication, links.known[1].fetched_at = 7, 3
+    links.known[1].publication, links.known[1].pulled_at = 7, 3
     links.switch([1, 8, 9], PeerMemory())
-    assert links.known[1] == Link(1.0, {"m": 0.1, "steps": 3}, publication=7, fetched_at=3)
+    assert links.known[1] == Link(1.0, {"m": 0.1, "steps": 3}, publication=7, pulled_at=3)
     assert links.own == Link(2.0)
     assert links.known[8] is not links.known[9]
 
@@ -80,11 +80,11 @@ def test_a_newcomer_may_start_at_zero() -> None:
 
 def test_a_remembered_peer_comes_back_with_its_weight_and_state_but_without_its_rows() -> None:
     links = _links(2.0, n1=1.0, n2=6.0)
-    links.known[2].publication, links.known[2].fetched_at = 4, 2
+    links.known[2].publication, links.known[2].pulled_at = 4, 2
     links.switch([1, 9], PeerMemory(remember=True, fade=0.0))
     assert links.neighbours == [1, 9]
     links.switch([1, 2], PeerMemory(remember=True, fade=0.0))
-    assert links.known[2] == Link(6.0, {"m": 0.6, "steps": 3}, publication=-1, fetched_at=-1)
+    assert links.known[2] == Link(6.0, {"m": 0.6, "steps": 3}, publication=-1, pulled_at=-1)
 
 
 def test_a_forgotten_peer_comes_back_as_a_newcomer() -> None:
@@ -147,7 +147,7 @@ _link = st.builds(
     weight=st.floats(0, 100, width=32),
     numbers=st.fixed_dictionaries({"m": st.floats(-1, 1, width=32), "steps": st.integers(0, 1000).map(float)}),
     publication=st.integers(-1, 9),
-    fetched_at=st.integers(-1, 9),
+    pulled_at=st.integers(-1, 9),
 )
 
 

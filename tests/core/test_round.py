@@ -51,7 +51,7 @@ def round_of(case: MixCase, rule: Aggregation) -> Round:
         for link in (one.own, *one.known.values()):
             link.weight = float(torch.rand(())) + 0.2
             link.numbers = {name: start + float(torch.rand(())) for name, start in memory.numbers.items()}
-            link.publication, link.fetched_at = 3, 1
+            link.publication, link.pulled_at = 3, 1
         links.append(one)
         case.held.present[edge, width - edge :] = False
     return Round(
@@ -96,7 +96,7 @@ def assert_close(one: Links[int], other: Links[int]) -> None:
     for mine, theirs in ((one.own, other.own), *((one.known[j], other.known[j]) for j in one.known)):
         assert mine.weight == pytest.approx(theirs.weight, rel=1e-12, abs=1e-12)
         assert mine.numbers == pytest.approx(theirs.numbers, rel=1e-12, abs=1e-12)
-        assert (mine.publication, mine.fetched_at) == (theirs.publication, theirs.fetched_at)
+        assert (mine.publication, mine.pulled_at) == (theirs.publication, theirs.pulled_at)
 
 
 # -- many edges --
@@ -193,9 +193,9 @@ def test_a_silent_peer_keeps_its_weight_its_numbers_and_what_was_pulled_of_it(ru
         silent, answered = links.known[1], links.known[0]
         assert silent.numbers == then.known[1].numbers
         assert silent.weight == pytest.approx(then.known[1].weight, rel=1e-12)
-        assert (silent.publication, silent.fetched_at) == (3, 1)
+        assert (silent.publication, silent.pulled_at) == (3, 1)
         assert answered.numbers != then.known[0].numbers
-        assert (answered.publication, answered.fetched_at) == (now.publications[edge][0], now.aggregations[edge])
+        assert (answered.publication, answered.pulled_at) == (now.publications[edge][0], now.aggregations[edge])
 
 
 @pytest.mark.parametrize("peers", [0, 4])

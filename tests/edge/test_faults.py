@@ -142,7 +142,7 @@ def test_an_edge_cannot_speak_for_another(fleet: Fleet) -> None:
     check_survival(fleet, "another's address", "failures", "berlin answers there, not mallory", 300)
     pulls = peer(boston, "berlin").pulls
     teach(boston, 1, seed=301)
-    wait_for(lambda: peer(boston, "berlin").pulls > pulls, "boston to fetch from the true berlin")
+    wait_for(lambda: peer(boston, "berlin").pulls > pulls, "boston to pull from the true berlin")
     (fleet.path / "policy").write_text("deny from=boston to=mallory\n")
     wait_for(lambda: "deny from=boston" in mallory.run(mallory.send_bad_pull(boston, {})), "the rule to hold")
     answer = mallory.run(mallory.send_bad_pull(boston, {IDENTITY_HEADER: "berlin DE"}))

@@ -155,7 +155,7 @@ def test_edges_find_each_other_and_learn_from_each_other(fleet: list[Edge], tmp_
     learner = restored(berlin)
     assert set(learner.links.neighbours) == {"boston", "beijing"}
     assert {j for j, held in learner.held.items() if held.number > 0} == {"boston", "beijing"}
-    assert all(held.has[1].any() for held in learner.held.values()), "rows of common items were fetched"
+    assert all(held.has[1].any() for held in learner.held.values()), "rows of common items were pulled"
     # A rule that closes one link, while everybody runs.
     (tmp_path / "policy").write_text("deny from=CN to=US\n")
     assert "beijing" in restored(boston).links.neighbours

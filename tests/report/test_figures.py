@@ -22,8 +22,8 @@ SCORES = {"method": pl.String, "seed": pl.Int64, "edge": pl.Int64, "batch": pl.I
 SCORES |= {"score": pl.Float64}
 WEIGHTS = {"method": pl.String, "seed": pl.Int64, "edge": pl.Int64, "aggregation": pl.Int64}
 WEIGHTS |= {"time": pl.Float64, "peer": pl.Int64, "share": pl.Float64}
-FETCHES = {"method": pl.String, "seed": pl.Int64, "edge": pl.Int64, "peer": pl.Int64, "count": pl.Int64}
-FETCHES |= {"bytes": pl.Int64}
+PULLS = {"method": pl.String, "seed": pl.Int64, "edge": pl.Int64, "peer": pl.Int64, "count": pl.Int64}
+PULLS |= {"bytes": pl.Int64}
 
 
 def scores(*rows: tuple[int, int, float, float | None], method: str = "alphaedge") -> pl.DataFrame:
@@ -38,10 +38,10 @@ def weights(*rows: tuple[int, int, int, float, dict[int, float]]) -> pl.DataFram
     return pl.DataFrame(full, schema=WEIGHTS, orient="row")
 
 
-def fetches(counts: dict[tuple[int, int], int], seed: int = 0) -> pl.DataFrame:
+def pulls(counts: dict[tuple[int, int], int], seed: int = 0) -> pl.DataFrame:
     """Make a table from counts by (edge, peer)."""
     full = [("alphaedge", seed, edge, peer, count, 8 * count) for (edge, peer), count in counts.items()]
-    return pl.DataFrame(full, schema=FETCHES, orient="row")
+    return pl.DataFrame(full, schema=PULLS, orient="row")
 
 
 def summary(per_edge: dict[str, list[float | None]], clusters: list[int] | None = None) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def test_edges_are_numbered_while_there_is_room(n: int, numbered: int) -> None:
     assert len(tick_labels(only(figures.score_per_edge(many)))) == numbered
 
 
-# fetches
+# pulls
 
 
 def arrows(figure: Figure) -> LineCollection:
@@ -216,48 +216,48 @@ def ends(figure: Figure) -> list[tuple[int, int]]:
     return [(nearest(curve[0]), nearest(curve[-1])) for curve in arrows(figure).get_segments()]
 
 
-def test_an_arrow_runs_from_the_peer_to_the_edge_that_fetches() -> None:
-    figure = figures.who_fetches_from_whom(fetches({(0, 2): 5, (3, 1): 7}), "alphaedge")
+def test_an_arrow_runs_from_the_peer_to_the_edge_that_pulls() -> None:
+    figure = figures.who_pulls_from_whom(pulls({(0, 2): 5, (3, 1): 7}), "alphaedge")
     assert ends(figure) == [(2, 0), (1, 3)]
 
 
 @pytest.mark.parametrize("clusters", [None, [1, 0, 1, 0]])
-def test_width_is_the_share_of_what_the_edge_fetched(clusters: list[int] | None) -> None:
-    # Edge 1 fetches more models, edge 0 a larger share.
-    table = fetches({(0, 2): 3, (0, 3): 1, (1, 2): 50, (1, 3): 50})
-    figure = figures.who_fetches_from_whom(table, "alphaedge", clusters=clusters)
+def test_width_is_the_share_of_what_the_edge_pulled(clusters: list[int] | None) -> None:
+    # Edge 1 pulls more models, edge 0 a larger share.
+    table = pulls({(0, 2): 3, (0, 3): 1, (1, 2): 50, (1, 3): 50})
+    figure = figures.who_pulls_from_whom(table, "alphaedge", clusters=clusters)
     width = dict(zip(ends(figure), np.asarray(arrows(figure).get_linewidth()), strict=True))
     assert width[2, 0] > width[2, 1] == width[3, 1] > width[3, 0]
 
 
-def test_rare_fetches_are_left_out_but_an_equal_split_is_not() -> None:
-    rare = fetches({(0, 1): 999, (0, 2): 1})
-    assert ends(figures.who_fetches_from_whom(rare, "alphaedge")) == [(1, 0)]
-    equal = fetches({(0, peer): 1 for peer in range(1, 60)})
-    assert len(ends(figures.who_fetches_from_whom(equal, "alphaedge"))) == 59
+def test_rare_pulls_are_left_out_but_an_equal_split_is_not() -> None:
+    rare = pulls({(0, 1): 999, (0, 2): 1})
+    assert ends(figures.who_pulls_from_whom(rare, "alphaedge")) == [(1, 0)]
+    equal = pulls({(0, peer): 1 for peer in range(1, 60)})
+    assert len(ends(figures.who_pulls_from_whom(equal, "alphaedge"))) == 59
 
 
 def test_an_adversary_is_a_cross_and_its_arrows_are_black() -> None:
-    table = fetches({(0, 1): 1, (0, 2): 1})
-    figure = figures.who_fetches_from_whom(table, "alphaedge", clusters=[1, 0, 1], adversaries=[2, 99])
+    table = pulls({(0, 1): 1, (0, 2): 1})
+    figure = figures.who_pulls_from_whom(table, "alphaedge", clusters=[1, 0, 1], adversaries=[2, 99])
     assert [each.get_marker() for each in only(figure).get_lines()] == ["o", "o", "X"]
     colour = dict(zip(ends(figure), map(to_hex, arrows(figure).get_colors()), strict=True))  # type: ignore[arg-type]
     assert colour == {(1, 0): PALETTE[0].lower(), (2, 0): "#000000"}
 
 
 def test_only_the_first_seed_is_drawn() -> None:
-    table = pl.concat([fetches({(0, 1): 1}, seed=3), fetches({(1, 0): 1}, seed=2)])
-    figure = figures.who_fetches_from_whom(table, "alphaedge")
+    table = pl.concat([pulls({(0, 1): 1}, seed=3), pulls({(1, 0): 1}, seed=2)])
+    figure = figures.who_pulls_from_whom(table, "alphaedge")
     assert ends(figure) == [(0, 1)]
     assert figure.get_suptitle() == "AlphaEdge, seed 2"
 
 
 def test_many_edges_make_a_matrix_instead_of_a_circle() -> None:
-    table = fetches({(edge, (edge + 1) % 61): 2 for edge in range(61)} | {(0, 5): 6})
+    table = pulls({(edge, (edge + 1) % 61): 2 for edge in range(61)} | {(0, 5): 6})
     reverse = [60 - edge for edge in range(61)]
-    figure = figures.who_fetches_from_whom(table, "alphaedge", clusters=reverse, adversaries=[60, 99])
+    figure = figures.who_pulls_from_whom(table, "alphaedge", clusters=reverse, adversaries=[60, 99])
     [matrix] = panels(figure)
-    assert matrix[60, 59] == 0.25  # edge 0, the last one here, fetches a quarter from edge 1
+    assert matrix[60, 59] == 0.25  # edge 0, the last one here, pulls a quarter from edge 1
     assert matrix[60, 55] == 0.75
     assert (matrix >= 0).sum() == 62
     [marks] = [each for each in only(figure).get_lines() if each.get_marker() == "^"]
@@ -295,8 +295,8 @@ def test_dots_of_equal_scores_do_not_hide_each_other() -> None:
         figures.scores_over_time(pl.DataFrame(schema=SCORES), "AUC"),
         figures.scores_over_time(scores((0, 0, 0.5, None)), "AUC"),
         figures.weight_matrix(pl.DataFrame(schema=WEIGHTS), "alphaedge", clusters=[0, 1]),
-        figures.who_fetches_from_whom(pl.DataFrame(schema=FETCHES), "alphaedge", adversaries=[0]),
-        figures.who_fetches_from_whom(fetches({(0, 1): 0}), "alphaedge"),
+        figures.who_pulls_from_whom(pl.DataFrame(schema=PULLS), "alphaedge", adversaries=[0]),
+        figures.who_pulls_from_whom(pulls({(0, 1): 0}), "alphaedge"),
         figures.score_per_edge(summary({"alphaedge": [None, None]})),
         figures.score_per_edge(summary({})),
     ],
@@ -312,8 +312,8 @@ def test_figures_are_saved_without_pyplot_and_without_warnings(tmp_path: Path, m
     made = [
         figures.scores_over_time(scores((0, 0, 0.5, 0.5), (0, 1, 0.9, 0.7)), "AUC"),
         figures.weight_matrix(LATE, "alphaedge", clusters=[0, 1, 1]),
-        figures.who_fetches_from_whom(fetches({(0, 1): 1, (1, 0): 1}), "alphaedge", clusters=[0, 1]),
-        figures.who_fetches_from_whom(fetches({(0, 99): 1}), "alphaedge", adversaries=[3]),
+        figures.who_pulls_from_whom(pulls({(0, 1): 1, (1, 0): 1}), "alphaedge", clusters=[0, 1]),
+        figures.who_pulls_from_whom(pulls({(0, 99): 1}), "alphaedge", adversaries=[3]),
         figures.score_per_edge(summary({"alphaedge": [0.5, None], "noagg": [None, None]})),
     ]
     for number, figure in enumerate(made):

@@ -182,7 +182,7 @@ def test_every_kind_of_figure_has_a_caption() -> None:
     made = [
         figures.scores_over_time(table, "AUC"),
         figures.weight_matrix(table, "nops"),
-        figures.who_fetches_from_whom(table, "nops"),
+        figures.who_pulls_from_whom(table, "nops"),
         picture(),
     ]
     assert {str(figure.get_label()) for figure in made} == set(simulation_report.CAPTIONS)

@@ -40,7 +40,7 @@ def test_an_edge_has_no_batches_before_it_joins_and_none_after_it_leaves(clock: 
         assert low <= min(times)
         assert max(times) < high
         assert len(times) == pytest.approx(40 * (min(high, 1) - low), abs=1)
-    # Nobody fetches from those who are not there.
+    # Nobody pulls from those who are not there.
     mixes = found.results.weights
     for edge, (low, high) in bounds.items():
         shares = mixes.filter((pl.col("peer") == edge) & (pl.col("edge") != edge) & (pl.col("share") > 0))

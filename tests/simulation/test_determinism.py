@@ -33,7 +33,7 @@ def test_the_same_settings_twice_give_identical_results() -> None:
     one, two = (simulate(methods=["alphaedge"], **SETTINGS) for _ in range(2))
     assert one.scores.equals(two.scores)
     assert one.weights.equals(two.weights)
-    assert one.fetches.equals(two.fetches)
+    assert one.pulls.equals(two.pulls)
     assert without_speed(one) == without_speed(two)
 
 
@@ -129,5 +129,5 @@ def test_two_processes_give_what_one_does() -> None:
     assert (apart.drop_nulls() > 1e-5).sum() <= 1
     assert one.weights.drop("share").equals(two.weights.drop("share"))
     assert (one.weights["share"] - two.weights["share"]).abs().max() < 1e-4
-    assert one.fetches.equals(two.fetches)
+    assert one.pulls.equals(two.pulls)
     assert one.summary()["adversaries"] == two.summary()["adversaries"]

@@ -238,7 +238,7 @@ def test_side_by_side_is_as_one_moment_after_the_other(
         in_turn = seen(**shared)
     assert torch.allclose(together.world.log.predictions, in_turn.world.log.predictions, atol=1e-5, equal_nan=True)
     assert [links.neighbours for links in together.world.links] == [links.neighbours for links in in_turn.world.links]
-    for frame in ("fetches", "weights"):
+    for frame in ("pulls", "weights"):
         one, two = (getattr(r.results, frame) for r in (together, in_turn))
         values = [c for c in one.columns if c != "share"]
         assert one.select(values).equals(two.select(values))
@@ -249,7 +249,7 @@ EVERYTHING = Conditions(
     staleness=1,
     drop=0.25,
     drop_stretch=2.0,
-    down_edges_fetch=False,
+    down_edges_pull=False,
     adversaries=0.25,
     label_noise=0.2,
     noisy_edges=(0, 1),

@@ -18,7 +18,7 @@ from .fleets import Seen, exact, linear, measured, normalised, seen, shop, shop_
 
 METHODS = ["alphaedge", "nops", "fedweight", "alphaedge-paper"]
 ROUGH = Conditions(delay=2, staleness=1, drop=0.3, drop_stretch=2.0, adversaries=0.34)
-CHURN = Conditions(delay=1, joins={2: 0.2}, leaves={0: 0.8}, label_noise=0.1, down_edges_fetch=False, drop=0.2)
+CHURN = Conditions(delay=1, joins={2: 0.2}, leaves={0: 0.8}, label_noise=0.1, down_edges_pull=False, drop=0.2)
 # Selection at every aggregation, so that a neighbour chosen differently would be noticed.
 FEW = MethodSettings(peers=1, aggregate_every=20, weight_steps=3, weight_batches=2)
 SHOP = shortened(shop_data(events=1450), 5 * 214)

@@ -26,7 +26,7 @@ def test_a_rules_numbers_are_carried_from_round_to_round(conditions: Conditions,
     log = found.world.log
     for edge, links in enumerate(found.world.links):
         assert links.own.numbers["seen"] == len(log.mixes[edge]) >= 3
-        pulls = {peer: fetches.count for peer, fetches in log.fetches[edge].items()}
+        pulls = {peer: pulls.count for peer, pulls in log.pulls[edge].items()}
         counted = {peer: link.numbers.get("seen", 0.0) for peer, link in links.known.items()}
         assert {peer: count for peer, count in counted.items() if count} == pulls
         assert links.own.weight == 1 + links.own.numbers["seen"]
@@ -60,7 +60,7 @@ def test_both_executors_give_equal_results() -> None:
             assert mine.neighbours == theirs.neighbours
             for peer, link in mine.known.items():
                 assert link.numbers == pytest.approx(theirs.known[peer].numbers, rel=1e-4, abs=1e-4)
-    assert stacked.results.fetches.equals(loop.results.fetches)
+    assert stacked.results.pulls.equals(loop.results.pulls)
 
 
 @pytest.mark.long
@@ -70,7 +70,7 @@ def test_two_processes_give_what_one_does() -> None:
     assert (one.scores["score"] - two.scores["score"]).abs().max() < 1e-4
     assert one.weights.drop("share").equals(two.weights.drop("share"))
     assert (one.weights["share"] - two.weights["share"]).abs().max() < 1e-5
-    assert one.fetches.equals(two.fetches)
+    assert one.pulls.equals(two.pulls)
 
 
 # -- import paths --

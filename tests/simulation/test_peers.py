@@ -108,7 +108,7 @@ def test_every_edge_has_k_peers_and_never_itself() -> None:
             assert edge not in links.neighbours
 
 
-def test_an_edge_chooses_by_the_shares_that_its_neighbours_told() -> None:
+def test_an_edge_chooses_by_the_shares_that_its_neighbours_announce() -> None:
     """In lock-step: those that they had after their last mix, of the neighbours that they chose then."""
     told: dict[int, list[dict[int, float]]] = {edge: [] for edge in range(8)}
     knew: list[tuple[int, dict[int, dict[int, float]]]] = []
@@ -150,7 +150,7 @@ def test_an_edge_whose_peers_have_all_left_finds_others(method: str) -> None:
 @pytest.mark.parametrize("method", ["alphaedge", "nops", "fedweight", "randps"])
 def test_an_edge_that_was_the_first_learns_from_those_that_come_later(method: str) -> None:
     found = simulate(methods=[method], conditions=Conditions(joins={1: 0.3}), **(MANY | {"data": measured(2, 32)}))
-    assert set(found.fetches["edge"]) == {0, 1}
+    assert set(found.pulls["edge"]) == {0, 1}
 
 
 PLANTED = Store(

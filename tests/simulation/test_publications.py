@@ -1,4 +1,4 @@
-"""What others may fetch: only rows that were trained since change, and old generations stay as they were."""
+"""What others may pull: only rows that were trained since change, and old generations stay as they were."""
 
 import torch
 

@@ -120,12 +120,12 @@ def test_the_shares_of_every_mix_add_up_to_one(regressed: Results) -> None:
     assert weights["share"].min() >= 0
 
 
-def test_the_table_of_fetches_counts_every_peer_of_every_edge(regressed: Results) -> None:
-    fetches = regressed.fetches
-    assert fetches.columns == ["method", "seed", "edge", "peer", "count", "bytes"]
-    assert not (fetches["edge"] == fetches["peer"]).any()
+def test_the_table_of_pulls_counts_every_peer_of_every_edge(regressed: Results) -> None:
+    pulls = regressed.pulls
+    assert pulls.columns == ["method", "seed", "edge", "peer", "count", "bytes"]
+    assert not (pulls["edge"] == pulls["peer"]).any()
     # Two weights and a bias of float32.
-    assert fetches["bytes"].to_list() == [12 * count for count in fetches["count"]]
+    assert pulls["bytes"].to_list() == [12 * count for count in pulls["count"]]
 
 
 def test_pooled_score_and_loss_are_over_all_predictions_of_an_edge() -> None:
@@ -147,8 +147,8 @@ def test_the_loss_of_a_regression_is_the_mean_squared_error() -> None:
 
 def test_the_folder_holds_everything(folder: Path) -> None:
     files = {f.name for f in folder.iterdir()}
-    tables = {"scores.parquet", "weights.parquet", "fetches.parquet"}
-    pictures = {"scores-over-time.png", "scores-per-edge.png", "weights-over-time.png", "fetches.png"}
+    tables = {"scores.parquet", "weights.parquet", "pulls.parquet"}
+    pictures = {"scores-over-time.png", "scores-per-edge.png", "weights-over-time.png", "pulls.png"}
     assert files == {"summary.json", "config.toml", "report.html"} | tables | pictures
     for picture in pictures:
         content = (folder / picture).read_bytes()
@@ -163,7 +163,7 @@ def test_the_saved_summary_is_the_summary(folder: Path, sold: Results) -> None:
 def test_the_saved_tables_are_the_tables(folder: Path, sold: Results) -> None:
     assert pl.read_parquet(folder / "scores.parquet").equals(sold.scores)
     assert pl.read_parquet(folder / "weights.parquet").equals(sold.weights)
-    assert pl.read_parquet(folder / "fetches.parquet").equals(sold.fetches)
+    assert pl.read_parquet(folder / "pulls.parquet").equals(sold.pulls)
 
 
 def test_the_saved_configuration_gives_the_same_simulation(folder: Path, sold: Results) -> None:
@@ -189,11 +189,11 @@ def test_the_report_loads_nothing_from_elsewhere(folder: Path) -> None:
     assert "alphaedge" in page.lower()
 
 
-def test_results_of_nobody_who_mixes_can_be_saved(tmp_path: Path) -> None:
+def test_results_without_a_mix_can_be_saved(tmp_path: Path) -> None:
     found = simulate(methods=["noagg"], data=measured(2, 4), model=linear, batch_size=SIZE, executor="one-at-a-time")
     found.save(tmp_path)
     assert (tmp_path / "report.html").exists()
-    assert not (tmp_path / "fetches.png").exists()
+    assert not (tmp_path / "pulls.png").exists()
 
 
 def test_results_without_a_finished_run_can_be_saved(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_pulls_read_the_publication_of_the_right_age(staleness: int, clock: str)
     beyond = sum(number == 0 for number in watch.numbers)
     notes = [m for m in found.summary()["messages"] if "initial model" in m]
     assert notes == (
-        [f"{beyond} fetches were staler than their peer was old: they got its initial model"] if beyond else []
+        [f"{beyond} pulls were staler than their peer was old: they got its initial model"] if beyond else []
     )
     assert bool(beyond) == bool(staleness)
 
@@ -121,7 +121,7 @@ def test_in_lock_step_the_first_aggregations_reach_beyond_the_start() -> None:
         conditions=Conditions(staleness=2),
     )
     # Six aggregations; at the first two the newest publication is the first or second: 2 ago is the initial model.
-    assert found.summary()["messages"][-1].startswith(f"{2 * 3 * 2} fetches were staler")
+    assert found.summary()["messages"][-1].startswith(f"{2 * 3 * 2} pulls were staler")
 
 
 def test_without_staleness_nothing_is_said_of_it() -> None:
@@ -202,8 +202,8 @@ def always_down(*edges: int) -> Any:
     return mock.patch.object(Conditions, "draw_outages", draw)
 
 
-@pytest.mark.parametrize("fetch", [True, False])
-def test_an_edge_that_is_down_learns_on_is_not_fetched_from_and_fetches_if_it_may(fetch: bool) -> None:
+@pytest.mark.parametrize("pull", [True, False])
+def test_an_edge_that_is_down_learns_on_is_not_pulled_from_and_pulls_if_it_may(pull: bool) -> None:
     with always_down(1):
         found = seen(
             methods={"m": uniweight(aggregate_every=5)},
@@ -212,10 +212,10 @@ def test_an_edge_that_is_down_learns_on_is_not_fetched_from_and_fetches_if_it_ma
             batch_size=SIZE,
             executor="one-at-a-time",
             clock="batch-index",
-            conditions=Conditions(down_edges_fetch=fetch),
+            conditions=Conditions(down_edges_pull=pull),
         )
-    pairs = set(found.results.fetches.select("edge", "peer").rows())
-    assert pairs == {(0, 2), (2, 0)} | ({(1, 0), (1, 2)} if fetch else set())
+    pairs = set(found.results.pulls.select("edge", "peer").rows())
+    assert pairs == {(0, 2), (2, 0)} | ({(1, 0), (1, 2)} if pull else set())
     assert found.world.records.tolist() == [19 * SIZE] * 3
     shares = {(e, p): s for e, p, s in found.results.weights.select("edge", "peer", "share").rows()}
     assert shares[0, 1] == 0.0
@@ -238,7 +238,7 @@ def test_a_peer_that_is_down_stays_a_neighbour_and_keeps_its_weight() -> None:
         assert links.known[2 - edge].weight != 1.0
 
 
-def test_half_of_the_fetches_fail_when_edges_are_down_half_of_the_time() -> None:
+def test_half_of_the_pulls_fail_when_edges_are_down_half_of_the_time() -> None:
     up, down = (
         simulate(
             methods={"m": uniweight(aggregate_every=2)},
@@ -248,7 +248,7 @@ def test_half_of_the_fetches_fail_when_edges_are_down_half_of_the_time() -> None
             executor="one-at-a-time",
             clock="batch-index",
             conditions=Conditions(drop=d),
-        ).fetches["count"].sum()
+        ).pulls["count"].sum()
         for d in (0.0, 0.5)
     )  # fmt: skip
     assert up == 20 * 6 * 5

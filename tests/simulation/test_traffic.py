@@ -1,4 +1,4 @@
-"""What a fetch costs: everything, the ids that both know, or only what has changed since."""
+"""What a pull costs: everything, the ids that both know, or only what has changed since."""
 
 from typing import Any
 from unittest import mock
@@ -47,54 +47,54 @@ def run(data: Dataset, **settings: Any) -> Any:
     return seen(data=data, **(shared | settings))
 
 
-def fetched(found: Any, edge: int) -> dict[str, int]:
+def pulled(found: Any, edge: int) -> dict[str, int]:
     full, common, changed = found.world.log.bytes[edge].tolist()
     return {"full": full, "common": common, "changed": changed}
 
 
-def test_one_fetch_by_hand() -> None:
+def test_one_pull_by_hand() -> None:
     """Batch 0 is learned before the aggregation at batch 1, batch 1 only after it.
 
     Edge 1 has trained user 1 and item 3 by then; edge 0 has met user 0 and items 0 and 3.
     """
     found = run(visits([[0, 3], [3, 5]]))
-    assert fetched(found, 0) == {
+    assert pulled(found, 0) == {
         "full": DENSE + USER_ROW + ITEM_ROW,
         "common": DENSE + ITEM_ROW,
         "changed": DENSE + ITEM_ROW,
     }
     # Edge 0 has trained item 0, which edge 1 has never met.
-    assert fetched(found, 1) == {"full": DENSE + USER_ROW + ITEM_ROW, "common": DENSE, "changed": DENSE}
+    assert pulled(found, 1) == {"full": DENSE + USER_ROW + ITEM_ROW, "common": DENSE, "changed": DENSE}
 
 
-def test_a_second_fetch_without_training_in_between_costs_the_dense_part_alone() -> None:
-    """Edge 1's stream ends after two batches; edge 0 goes on and fetches the same publication again and again."""
+def test_a_second_pull_without_training_in_between_costs_the_dense_part_alone() -> None:
+    """Edge 1's stream ends after two batches; edge 0 goes on and pulls the same publication again and again."""
     found = run(visits([[3] * 8, [3, 3]]))
     rows = USER_ROW + ITEM_ROW
-    assert fetched(found, 0) == {
+    assert pulled(found, 0) == {
         "full": 4 * (DENSE + rows),
         "common": 4 * (DENSE + ITEM_ROW),
         "changed": 4 * DENSE + ITEM_ROW,
     }
 
 
-def test_rows_that_the_receiver_meets_later_are_fetched_then() -> None:
+def test_rows_that_the_receiver_meets_later_are_pulled_then() -> None:
     """Item 5 has been with the peer from the start, but edge 0 meets it only in its third period."""
     found = run(visits([[3, 3, 3, 3, 5, 5, 5, 5], [5, 5]]))
-    assert fetched(found, 0)["changed"] == 4 * DENSE + ITEM_ROW
-    assert fetched(found, 0)["common"] == 4 * DENSE + 2 * ITEM_ROW
+    assert pulled(found, 0)["changed"] == 4 * DENSE + ITEM_ROW
+    assert pulled(found, 0)["common"] == 4 * DENSE + 2 * ITEM_ROW
 
 
-def test_rows_that_the_sender_trains_again_are_fetched_again() -> None:
+def test_rows_that_the_sender_trains_again_are_pulled_again() -> None:
     found = run(visits([[3] * 8, [3, 3, 3, 3, 6, 6, 6, 6]]))
     # Publications at batches 1, 3, 5 and 7; item 3 is trained before the first three (batch 3 is learned after it).
-    assert fetched(found, 0)["changed"] == 4 * DENSE + 3 * ITEM_ROW
+    assert pulled(found, 0)["changed"] == 4 * DENSE + 3 * ITEM_ROW
 
 
-def test_nothing_is_fetched_from_who_is_down() -> None:
+def test_nothing_is_pulled_from_an_edge_that_is_down() -> None:
     found = run(visits([[3] * 4, [3] * 4]), conditions=Conditions(drop=1.0))
     assert int(found.world.log.bytes.sum()) == 0
-    assert len(found.results.fetches) == 0
+    assert len(found.results.pulls) == 0
 
 
 STORE = shop(edges=5, events=200)
@@ -119,9 +119,9 @@ def test_full_is_at_least_common_is_at_least_changed() -> None:
         assert bool((common > changed).any())
     for row in found.results.summary()["methods"].values():
         assert row["bytes"]["full"] > row["bytes"]["common"] > row["bytes"]["changed"] > 0
-    # The table of fetches adds up to what the summary says was sent.
+    # The table of pulls adds up to what the summary says was sent.
     for name, row in found.results.summary()["methods"].items():
-        sent = found.results.fetches.filter(pl.col("method") == name)["bytes"].sum()
+        sent = found.results.pulls.filter(pl.col("method") == name)["bytes"].sum()
         assert sent == row["bytes"]["changed"]
     # Of what both know RandPS sends the larger share, for its peers are always new.
     share = {n: r["bytes"]["changed"] / r["bytes"]["common"] for n, r in found.results.summary()["methods"].items()}
@@ -138,7 +138,7 @@ def test_without_id_tables_there_is_nothing_to_save(method: str) -> None:
         method=MethodSettings(aggregate_every=5),
     )
     sent = found.summary()["methods"][method]["bytes"]
-    assert sent["full"] == sent["common"] == sent["changed"] == 12 * found.fetches["count"].sum() > 0
+    assert sent["full"] == sent["common"] == sent["changed"] == 12 * found.pulls["count"].sum() > 0
 
 
 def test_several_seeds_add_up() -> None:

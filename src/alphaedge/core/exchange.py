@@ -32,7 +32,7 @@ def traffic(
     versions: Sequence[Tensor],
     known_since: Sequence[Tensor],
     publication: Tensor,
-    fetched_at: Tensor,
+    pulled_at: Tensor,
     present: Tensor,
     wanted: Sequence[Tensor] = (),
 ) -> Traffic:
@@ -40,7 +40,7 @@ def traffic(
 
     versions[t] [g, P, rows]: the publication in which a sender's row last changed, 0 if it has never trained it.
     known_since[t] [g, rows]: the receiver's aggregation from which on it has known an id, -1 if it does not.
-    publication, fetched_at [g, P]: what the receiver holds of the sender, and since which of its aggregations.
+    publication, pulled_at [g, P]: what the receiver holds of the sender, and since which of its aggregations.
     wanted[t] [g, rows]: rows that the receiver does not know yet but asks for besides (cold start).
     """
     full = torch.full(present.shape, dense_bytes, dtype=torch.long)
@@ -48,7 +48,7 @@ def traffic(
     for t, (width, version, since) in enumerate(zip(row_bytes, versions, known_since, strict=True)):
         held = version > 0
         both = held & (since >= 0).unsqueeze(1)
-        new = (version > publication.unsqueeze(2)) | (since.unsqueeze(1) > fetched_at.unsqueeze(2))
+        new = (version > publication.unsqueeze(2)) | (since.unsqueeze(1) > pulled_at.unsqueeze(2))
         full += held.sum(2) * width
         common += both.sum(2) * width
         changed += (both & new).sum(2) * width

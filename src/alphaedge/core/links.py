@@ -16,14 +16,14 @@ class Link:
     """One peer, or the edge itself, in the eyes of an edge.
 
     numbers: what the aggregation rule keeps of it, by name (``PeerMemory.numbers``).
-    publication: the newest that the edge holds rows of, -1 for none; fetched_at: the edge's aggregation at which it
+    publication: the newest that the edge holds rows of, -1 for none; pulled_at: the edge's aggregation at which it
     got that.
     """
 
     weight: float
     numbers: dict[str, float] = field(default_factory=dict)
     publication: int = -1
-    fetched_at: int = -1
+    pulled_at: int = -1
 
 
 @final
@@ -59,7 +59,7 @@ class Links(Generic[P]):
         for j in self.neighbours:
             if j not in neighbours:
                 if memory.remember:  # the weight stays, the copy of its rows does not
-                    self.known[j].publication = self.known[j].fetched_at = -1
+                    self.known[j].publication = self.known[j].pulled_at = -1
                 else:
                     del self.known[j]
         for j, link in self.known.items():

@@ -60,7 +60,7 @@ def mix(method: Method, gradients: Gradients, round: Round) -> list[list[float]]
     for links, numbers, aggregation, answered in places:
         for peer, number, there in zip(links.neighbours, numbers, answered, strict=False):
             if there:
-                links.known[peer].publication, links.known[peer].fetched_at = number, aggregation
+                links.known[peer].publication, links.known[peer].pulled_at = number, aggregation
     rows: list[list[float]] = shares.tolist()
     return rows
 

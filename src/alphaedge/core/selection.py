@@ -17,7 +17,7 @@ P = TypeVar("P", int, str)  # how edges are called: by numbers in a simulation, 
 class View(Generic[P]):
     """What an edge knows when it chooses.
 
-    candidates: the edges it knows and may fetch from (it never chooses itself).
+    candidates: the edges it knows and may pull from (it never chooses itself).
     shares: its own normalised weight for each neighbour. topology: the same of other edges, as far as known.
     remembered: the weight it had for former neighbours, on the scale of ``shares``.
     """

@@ -69,8 +69,8 @@ class CellResult(msgspec.Struct, frozen=True, kw_only=True):
     names: list[str] = []  # of the edges
     bytes: tuple[int, int, int] = (0, 0, 0)  # of whole models, of common rows, of changed rows
     mixes: int = 0
-    fetches: int = 0
-    beyond_start: int = 0  # fetches that asked for a model from before the start and got the initial one
+    pulls: int = 0
+    beyond_start: int = 0  # pulls that asked for a model from before the start and got the initial one
     seconds: float = 0.0
     notes: list[str] = []
 
@@ -89,7 +89,7 @@ class CellResult(msgspec.Struct, frozen=True, kw_only=True):
             names=names,
             bytes=(full, common, changed),
             mixes=sum(r.weights.select("edge", "aggregation").n_unique() for r in runs if len(r.weights)),
-            fetches=sum(int(r.fetches["count"].sum()) for r in runs),
+            pulls=sum(int(r.pulls["count"].sum()) for r in runs),
             beyond_start=sum(r.beyond_start for r in runs),
             seconds=sum(r.seconds for r in runs),
             notes=notes,

@@ -220,7 +220,7 @@ def many_edges(plan: Plan, get: Lookup) -> list[Block]:
 
 
 def communication(plan: Plan, get: Lookup) -> list[Block]:
-    """Show the bytes that an edge fetches at one aggregation, for data sets with ids."""
+    """Show the bytes that an edge pulls at one aggregation, for data sets with ids."""
     body = []
     for data in plan.data:
         result = get(plan.table_cell(data, "alphaedge"))
@@ -233,6 +233,6 @@ def communication(plan: Plan, get: Lookup) -> list[Block]:
     columns = ["", "whole models", "common ids", "changed ids", "changed / whole"]
     return [
         Heading("Communication"),
-        Text("Bytes that an edge fetches at one aggregation with AlphaEdge, from at most K = 5 neighbours."),
+        Text("Bytes that an edge pulls at one aggregation with AlphaEdge, from at most K = 5 neighbours."),
         Grid(columns, body),
     ]

@@ -38,7 +38,7 @@ def sweep_blocks(name: str, plan: Plan, get: Lookup) -> list[Block]:
         Picture(name, f"{sweep.title}: score of each method over {sweep.axis}, one chart per data set", figure),
         *with_footnotes(Grid([sweep.axis, *(f"{v:g}" for v in sweep.values)], body), notes),
         Text(check_claim(name, curves, {m: _curve(averages, m) for m in MAIN_METHODS})),
-        *([Text(_fetches_before_start(plan, get, sweep))] if name == "staleness" else []),
+        *([Text(_pulls_before_start(plan, get, sweep))] if name == "staleness" else []),
     ]
 
 
@@ -63,12 +63,12 @@ def _curve(series: Series, method: str) -> dict[float, Score]:
     return {value: scores.scores[method] for value, scores in series.items() if method in scores.scores}
 
 
-def _fetches_before_start(plan: Plan, get: Lookup, sweep: Sweep) -> str:
-    """Say how often a fetch asked for a model from before the start."""
+def _pulls_before_start(plan: Plan, get: Lookup, sweep: Sweep) -> str:
+    """Say how often a pull asked for a model from before the start."""
     parts = []
     for data in plan.data:
         results = {v: get(plan.figure_cell(data, "alphaedge", **{sweep.field: v})) for v in sweep.values if v}
-        shares = [f"{r.beyond_start / r.fetches:.0%} at {v:g}" for v, r in results.items() if r and r.fetches]
+        shares = [f"{r.beyond_start / r.pulls:.0%} at {v:g}" for v, r in results.items() if r and r.pulls]
         parts += [f"{title(data)} {', '.join(shares)}"] if shares else []
     listed = "; ".join(parts) or "no cells"
-    return f"Fetches that asked for a model from before the start and got the initial one: {listed}."
+    return f"Pulls that asked for a model from before the start and got the initial one: {listed}."

@@ -1,4 +1,4 @@
-"""Figures of a simulation: scores over time and per edge, weights, and who fetches from whom.
+"""Figures of a simulation: scores over time and per edge, weights, and who pulls from whom.
 
 A figure's label is the name of the function that drew it, by which the report finds its caption. If there is nothing
 to show, the label says why.
@@ -89,21 +89,21 @@ def weight_matrix(weights: pl.DataFrame, method: str, *, clusters: Clusters = No
     return figure
 
 
-def who_fetches_from_whom(
-    fetches: pl.DataFrame, method: str, *, clusters: Clusters = None, adversaries: Iterable[int] = ()
+def who_pulls_from_whom(
+    pulls: pl.DataFrame, method: str, *, clusters: Clusters = None, adversaries: Iterable[int] = ()
 ) -> Figure:
-    """Draw arrows from peers to the edges that fetch their models, in the first seed (and its ``adversaries``)."""
-    fetched = fetches.filter(pl.col("peer") != pl.col("edge"), pl.col("count") > 0)
-    one, known, title = _first_seed(fetched, method, clusters)
+    """Draw arrows from peers to the edges that pull their models, in the first seed (and its ``adversaries``)."""
+    pulled = pulls.filter(pl.col("peer") != pl.col("edge"), pl.col("count") > 0)
+    one, known, title = _first_seed(pulled, method, clusters)
     if one.is_empty():
-        return make_message(f"{style_of(method).name} did not fetch any models.")
+        return make_message(f"{style_of(method).name} did not pull any models.")
     shares = np.zeros((len(known), len(known)))
     np.add.at(shares, (one["edge"].to_numpy(), one["peer"].to_numpy()), one["count"].to_numpy())
     shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1)
     on_circle = len(known) <= MAX_EDGES_ON_CIRCLE
     hostile = sorted({edge for edge in adversaries if edge < len(known)})
     title += f"; adversaries: black {'crosses' if on_circle else 'triangles'}" if hostile else ""
-    figure = make_figure((8, 7), "who_fetches_from_whom", title)
+    figure = make_figure((8, 7), "who_pulls_from_whom", title)
     axes = figure.add_subplot()
     if on_circle:
         draw_circle(axes, shares, known, hostile)
@@ -112,7 +112,7 @@ def who_fetches_from_whom(
     image = draw_matrix(axes, np.where(shares > 0, shares, np.nan), known, norm)
     places, below = np.argsort(np.argsort(known, kind="stable"))[hostile], axes.get_xaxis_transform()
     axes.plot(places, np.full(len(hostile), -0.012), "k^", markersize=5, clip_on=False, transform=below)
-    add_colour_bar(figure, image, [axes], "share of what the edge fetched")
+    add_colour_bar(figure, image, [axes], "share of what the edge pulled")
     return figure
 
 

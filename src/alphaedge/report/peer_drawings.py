@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 MAX_NUMBERED_EDGES: Final = 30  # with more, the numbers along an axis would overlap
 MAX_NAMED_CLUSTERS: Final = 24  # with more, their names would overlap
-MIN_DRAWN_SHARE: Final = 0.02  # rarer fetches would hide the usual ones
+MIN_DRAWN_SHARE: Final = 0.02  # rarer pulls would hide the usual ones
 
 
 def draw_matrix(axes: Axes, matrix: Floats, clusters: Sequence[int], norm: PowerNorm) -> AxesImage:

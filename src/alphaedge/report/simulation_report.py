@@ -31,12 +31,12 @@ CAPTIONS: Final[Mapping[str, str]] = {
         "more, on a square-root scale that keeps small shares visible; grey was not in the mix. Lines separate "
         "clusters, where they are known. Edges that find their own cluster make dark squares along the diagonal."
     ),
-    "who_fetches_from_whom": (
-        "Who fetches models from whom, over the whole run. An arrow runs from a peer to the edge that fetches its "
+    "who_pulls_from_whom": (
+        "Who pulls models from whom, over the whole run. An arrow runs from a peer to the edge that pulls its "
         "model, in the colour of the peer's cluster. It is wider and stronger the larger the peer's share of all that "
-        "the edge fetched. Rare fetches are left out (under 2%, or under half of an equal split among all if that is "
+        "the edge pulled. Rare pulls are left out (under 2%, or under half of an equal split among all if that is "
         "less). Arrows from adversaries are black. With many edges, a matrix takes the place of arrows: a row is an "
-        "edge, a column a peer, darker is more, grey was never fetched."
+        "edge, a column a peer, darker is more, grey was never pulled."
     ),
     "score_per_edge": (
         "The score of every edge under every method, mean over seeds. Higher is better. Edges are sorted by score, "

@@ -15,11 +15,11 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """All of these compose.
 
     delay: feedback arrives this many batches later; the step at t uses batch t - delay.
-    staleness: fetched models are this many publications old (before the first: the peer's initial model).
-    drop: share of its aggregation periods in which an edge cannot be fetched from.
+    staleness: pulled models are this many publications old (before the first: the peer's initial model).
+    drop: share of its aggregation periods in which an edge cannot be pulled from.
         An edge whose stream has ended stays as it was in its last period.
     drop_stretch: mean length of an outage in periods; 1 draws every period on its own.
-    down_edges_fetch: whether an edge that is down can still fetch from others (it learns on in any case).
+    down_edges_pull: whether an edge that is down can still pull from others (it learns on in any case).
     adversaries: share of edges, drawn per seed, that learn from flipped labels and otherwise follow the protocol.
     label_noise: share of labels flipped on each edge of ``noisy_edges`` (scored as flipped, like real noise).
     noisy_edges: edges with label noise.
@@ -31,7 +31,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     staleness: int = 0
     drop: float = 0.0
     drop_stretch: float = 1.0
-    down_edges_fetch: bool = True
+    down_edges_pull: bool = True
     adversaries: float = 0.0
     label_noise: float = 0.0
     noisy_edges: tuple[int, ...] = (0,)

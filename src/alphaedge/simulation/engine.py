@@ -154,7 +154,7 @@ class Engine:
                 pair = (mixed[which], alone[which], losses[which], alone_losses[which])
                 found[which] = self.judge.predict(edges[which], *pair)
         self._stop_the_broken(edges[~torch.isfinite(losses)])
-        world.log.predicted(labels, model.loss.link(found), world.batches.scored[labels])
+        world.log.add_predictions(labels, model.loss.link(found), world.batches.scored[labels])
 
     def _stop_the_broken(self, edges: Tensor) -> None:
         world = self.world

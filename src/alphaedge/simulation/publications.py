@@ -1,4 +1,4 @@
-"""What edges have published: the models that others may fetch, as many generations back as staleness needs."""
+"""What edges have published: the models that others may pull, as many generations back as staleness needs."""
 
 from typing import final
 

@@ -11,7 +11,7 @@ from alphaedge import metrics
 from alphaedge.data.stream import Dataset
 from alphaedge.errors import InvalidValue
 from alphaedge.simulation.config import Settings
-from alphaedge.simulation.run_result import FETCHES, SCORES, WEIGHTS, RunResult
+from alphaedge.simulation.run_result import PULLS, SCORES, WEIGHTS, RunResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,7 +52,7 @@ class Results:
         messages = list(self.messages)
         beyond = sum(o.beyond_start for o in self.outcomes())
         if beyond:
-            messages.append(f"{beyond} fetches were staler than their peer was old: they got its initial model")
+            messages.append(f"{beyond} pulls were staler than their peer was old: they got its initial model")
         if self.interrupted:
             missing = len(self.methods) * self.settings.seeds - len(self._outcomes)
             messages.append(f"interrupted: {missing} of {len(self.methods) * self.settings.seeds} runs are missing")
@@ -83,9 +83,9 @@ class Results:
         return self._table(lambda o: o.weights, WEIGHTS)
 
     @property
-    def fetches(self) -> pl.DataFrame:
-        """Who fetched from whom: method, seed, edge, peer, count, bytes."""
-        return self._table(lambda o: o.fetches, FETCHES)
+    def pulls(self) -> pl.DataFrame:
+        """Who pulled from whom: method, seed, edge, peer, count, bytes."""
+        return self._table(lambda o: o.pulls, PULLS)
 
     def plot(self) -> "Figure":
         """Score over time, one line a method; of the honest edges, as in the summary."""
@@ -104,16 +104,16 @@ class Results:
             ("scores-over-time", "Score over time", self.plot()),
             ("scores-per-edge", "Score per edge", figures.score_per_edge(summary)),
         ]
-        weights, fetches = self.weights, self.fetches
+        weights, pulls = self.weights, self.pulls
         mixing = [m for m in self.methods if m in set(weights["method"].unique())]
         if mixing:
             lead = "alphaedge" if "alphaedge" in mixing else mixing[0]
             name, hostile = styles.style_of(lead).name, next(iter(summary["adversaries"].values()), list[int]())
             matrix = figures.weight_matrix(weights, lead, clusters=self.clusters)
-            graph = figures.who_fetches_from_whom(fetches, lead, clusters=self.clusters, adversaries=hostile)
+            graph = figures.who_pulls_from_whom(pulls, lead, clusters=self.clusters, adversaries=hostile)
             made += [
                 ("weights-over-time", f"Whose models {name} mixes, over time", matrix),
-                ("fetches", f"Who fetches from whom with {name}", graph),
+                ("pulls", f"Who pulls from whom with {name}", graph),
             ]
         return made
 
@@ -126,7 +126,7 @@ class Results:
         (folder / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2))
         self.scores.write_parquet(folder / "scores.parquet")
         self.weights.write_parquet(folder / "weights.parquet")
-        self.fetches.write_parquet(folder / "fetches.parquet")
+        self.pulls.write_parquet(folder / "pulls.parquet")
         config_toml = self._config_toml()
         (folder / "config.toml").write_text(config_toml, encoding="utf-8")
         if self._outcomes:

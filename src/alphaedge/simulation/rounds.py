@@ -65,7 +65,7 @@ def _mix(world: World, edges: list[int]) -> None:
     present = torch.tensor([_padded(present_of[e], width, False) for e in edges])
     slot, number = world.published.slot(peers, world.conditions.staleness)
     wanted = _wanted(world, edges) if world.method.adopt_rows and world.models.tables else []
-    _log_fetches(world, edges, slot, number, present, wanted)
+    _log_pulls(world, edges, slot, number, present, wanted)
     revealed = torch.tensor([world.pending[e] for e in edges])
     pool, own = world.published, world.records[some].unsqueeze(1)
     models = world.models.select_models(some)
@@ -115,7 +115,7 @@ def _wanted(world: World, edges: list[int]) -> list[Tensor]:
     return masks
 
 
-def _log_fetches(
+def _log_pulls(
     world: World, edges: list[int], slot: Tensor, number: Tensor, present: Tensor, wanted: list[Tensor]
 ) -> None:
     """Count the bytes of what each edge pulls; what it holds already is as of before this round."""
@@ -127,11 +127,11 @@ def _log_fetches(
         versions=[v.flatten(0, 1)[slot] for v in world.published.version],
         known_since=[since[edges] for since in world.known_since],
         publication=torch.tensor([_padded([x.publication for x in row], width, -1) for row in held]),
-        fetched_at=torch.tensor([_padded([x.fetched_at for x in row], width, -1) for row in held]),
+        pulled_at=torch.tensor([_padded([x.pulled_at for x in row], width, -1) for row in held]),
         present=present,
         wanted=wanted,
     )
-    world.log.fetched(edges, [world.links[e].neighbours for e in edges], present, cost)
+    world.log.add_pulls(edges, [world.links[e].neighbours for e in edges], present, cost)
     for edge, numbers, there in zip(edges, number.tolist(), present.tolist(), strict=True):
         world.log.beyond_start[edge] += sum(n == 0 and answered for n, answered in zip(numbers, there, strict=True))
 

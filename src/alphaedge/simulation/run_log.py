@@ -1,4 +1,4 @@
-"""What a run leaves behind: predictions and scores per batch, weights per aggregation, fetches, bytes, messages."""
+"""What a run leaves behind: predictions and scores per batch, weights per aggregation, pulls, bytes, messages."""
 
 import math
 from collections.abc import Callable
@@ -13,8 +13,8 @@ from alphaedge.core.exchange import Traffic
 
 @final
 @dataclass
-class Fetches:
-    """Successful fetches of one edge from one peer."""
+class PullCount:
+    """Successful pulls of one edge from one peer."""
 
     count: int = 0
     bytes: int = 0
@@ -51,24 +51,24 @@ class RunLog:
         self.scores = torch.full((batches,), torch.nan, dtype=torch.float64)
         self.done = torch.zeros(batches, dtype=torch.bool)
         self.mixes: list[list[Mix]] = [[] for _ in range(edges)]
-        self.fetches: list[dict[int, Fetches]] = [{} for _ in range(edges)]
+        self.pulls: list[dict[int, PullCount]] = [{} for _ in range(edges)]
         self.bytes = torch.zeros(edges, 3, dtype=torch.long)
-        self.beyond_start = [0] * edges  # fetches so stale that they reached back to the initial model
+        self.beyond_start = [0] * edges  # pulls so stale that they reached back to the initial model
         self.stopped: dict[int, str] = {}
 
-    def predicted(self, places: Tensor, predictions: Tensor, labels: Tensor) -> None:
+    def add_predictions(self, places: Tensor, predictions: Tensor, labels: Tensor) -> None:
         """Note the predictions [M, B] of some batches and score them."""
         self.predictions[places] = predictions.float()
         self.scores[places] = self._score(predictions, labels)
         self.done[places] = True
 
-    def fetched(self, edges: list[int], peers: list[list[int]], present: Tensor, cost: Traffic) -> None:
-        """Note fetches of edges from the peers that were present."""
+    def add_pulls(self, edges: list[int], peers: list[list[int]], present: Tensor, cost: Traffic) -> None:
+        """Note pulls of edges from the peers that were present."""
         there, changed = present.tolist(), cost.changed.tolist()
         for g, edge in enumerate(edges):
             for p, peer in enumerate(peers[g]):
                 if there[g][p]:
-                    link = self.fetches[edge].setdefault(peer, Fetches())
+                    link = self.pulls[edge].setdefault(peer, PullCount())
                     link.count += 1
                     link.bytes += changed[g][p]
         self.bytes[edges] += torch.stack([part.sum(1) for part in cost], dim=1)

@@ -22,7 +22,7 @@ class RunResult:
     seed: int
     scores: pl.DataFrame  # method, seed, edge, batch, time, score
     weights: pl.DataFrame  # method, seed, edge, aggregation, time, peer, share
-    fetches: pl.DataFrame  # method, seed, edge, peer, count, bytes
+    pulls: pl.DataFrame  # method, seed, edge, peer, count, bytes
     per_edge: list[float | None]
     pooled: list[float | None]
     losses: list[float | None]
@@ -77,13 +77,13 @@ class RunResult:
                 schema=WEIGHTS,
                 orient="row",
             ),
-            fetches=pl.DataFrame(
+            pulls=pl.DataFrame(
                 [
                     (name, seed, e, peer, link.count, link.bytes)
                     for e in range(n)
-                    for peer, link in record.fetches[first + e].items()
+                    for peer, link in record.pulls[first + e].items()
                 ],
-                schema=FETCHES,
+                schema=PULLS,
                 orient="row",
             ),
             per_edge=per_edge,
@@ -122,7 +122,7 @@ WEIGHTS = {
 }
 
 
-FETCHES = {
+PULLS = {
     "method": pl.String,
     "seed": pl.Int64,
     "edge": pl.Int64,

@@ -95,7 +95,7 @@ class World:
     def present(self, edge: int) -> list[bool]:
         """Which of an edge's neighbours answer it now."""
         base, number = self.base(edge), self.published.number
-        if not self.conditions.down_edges_fetch and self.outages[edge][number[edge]]:
+        if not self.conditions.down_edges_pull and self.outages[edge][number[edge]]:
             return [False] * len(self.links[edge].neighbours)
         there = self.candidates(edge)
         return [

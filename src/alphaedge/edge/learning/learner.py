@@ -162,7 +162,7 @@ class Learner:
         for table in self.tables:
             own = torch.tensor(table.numbering.keys_by_row(), dtype=torch.long)
             keys.append(own)
-            fresh.append(own[table.known_since[: len(own)] > link.fetched_at])
+            fresh.append(own[table.known_since[: len(own)] > link.pulled_at])
         return PullRequest(link.publication, tuple(keys), tuple(fresh))
 
     def mix(self, answered: Sequence[str]) -> dict[str, float]:

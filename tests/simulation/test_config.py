@@ -256,7 +256,7 @@ def test_any_aggregation_period_goes_with_the_defaults(every: int) -> None:
 
 # -- import paths in files --
 
-MARK = "tests.simulation.imported_mark"
+MARK = "mark_of_an_import"  # a module that nothing imports but a path that is followed
 
 
 def results_folder(folder: Path, config: str) -> Path:
@@ -276,8 +276,10 @@ def results_folder(folder: Path, config: str) -> Path:
     ],
 )
 def test_an_import_path_from_a_results_folder_is_refused_before_anything_is_imported(
-    config: str, field: str, found: Any, tmp_path: Path
+    config: str, field: str, found: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / f"{MARK}.py").write_text("def make(): pass")
+    monkeypatch.syspath_prepend(tmp_path)
     path = results_folder(tmp_path, config)
     with pytest.raises(InvalidValue) as caught:
         load(path)

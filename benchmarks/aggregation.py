@@ -8,7 +8,7 @@ from alphaedge.core.aggregation import HeldModels, Mixing, Weights, shares_of
 from alphaedge.core.gradients import Stacked
 from alphaedge.core.model import Model
 from alphaedge.core.online import Online
-from alphaedge.core.rules.learned import Learned
+from alphaedge.core.rules.aggregation.learned import Learned
 from alphaedge.data.stream import Dataset
 from alphaedge.simulation.publications import Publications
 from alphaedge.simulation.training_span import TrainingSpan, run_span

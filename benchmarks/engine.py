@@ -13,7 +13,7 @@ import torch
 from alphaedge.core.gradients import Stacked
 from alphaedge.core.model import Model
 from alphaedge.core.online import Online
-from alphaedge.core.rules.adam import Adam
+from alphaedge.core.rules.optimizer.adam import Adam
 from alphaedge.data.stream import Dataset
 from alphaedge.simulation.training_span import TrainingSpan, run_span
 from benchmarks.common import BATCH, arguments, deepfm_shape, median_ratio, mlp_shape, prepare, report, time_in_turn

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from alphaedge.core.home import Home
 from alphaedge.core.methods import Method, alphaedge, alphaedge_paper, fedweight, noagg, nops, randps, uniweight
-from alphaedge.core.rules.everybody import Everybody
-from alphaedge.core.rules.greedy import Greedy
-from alphaedge.core.rules.learned import Learned
-from alphaedge.core.rules.random import Random
+from alphaedge.core.rules.aggregation.learned import Learned
+from alphaedge.core.rules.selection.everybody import Everybody
+from alphaedge.core.rules.selection.greedy import Greedy
+from alphaedge.core.rules.selection.random import Random
 from alphaedge.data.synthetic import Store
-from alphaedge.metrics import interval95
+from alphaedge.scoring import interval95
 from alphaedge.simulation.conditions import Conditions
 from alphaedge.simulation.simulate import simulate
 from benchmarks.common import arguments, report

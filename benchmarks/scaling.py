@@ -16,7 +16,7 @@ from alphaedge.core.gradients import Stacked
 from alphaedge.core.methods import alphaedge
 from alphaedge.core.online import Online
 from alphaedge.core.state import ModelState
-from alphaedge.metrics import one_minus_smape
+from alphaedge.scoring import one_minus_smape
 from alphaedge.simulation.batches import Batches, Inputs, Labels
 from alphaedge.simulation.conditions import Conditions
 from alphaedge.simulation.engine import Engine

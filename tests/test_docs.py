@@ -17,7 +17,7 @@ import yaml  # type: ignore[import-untyped, unused-ignore]
 from alphaedge import Greedy, Learned, Store
 from alphaedge.cli import certs
 from alphaedge.core.methods import alphaedge as alphaedge_method
-from alphaedge.core.rules import learned
+from alphaedge.core.rules.aggregation import learned
 from alphaedge.edge import server_process
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.directory import gossip, membership
@@ -188,7 +188,11 @@ def test_what_edges_ask_each_other_is_there_and_no_other() -> None:
         ("security.md", "at most four times the own", learned.MAX_RECORDS_RATIO == 4),
         ("method.md", "half way back", Learned().prior == 0.5),
         ("how-to/certificates.md", "expire within 14 days", certs.RENEW_WITHIN.days == 14),
-        ("how-to/certificates.md", "valid for 90 days unless you set `--days`", default_of("certs", "issue", name="days") == 90),
+        (
+            "how-to/certificates.md",
+            "valid for 90 days unless you set `--days`",
+            default_of("certs", "issue", name="days") == 90,
+        ),
         ("how-to/upgrade.md", "up to three other schemas", checkpoints.MAX_OTHER_SCHEMAS == 3),
         ("how-to/systemd.md", "20 seconds to finish", server_process.STOP_TIMEOUT_SECONDS == 20),
         ("how-to/tuning.md", "with three seeds", tuning.SEEDS == 3),
@@ -198,7 +202,9 @@ def test_what_edges_ask_each_other_is_there_and_no_other() -> None:
     ],
 )
 def test_numbers_that_pages_state_are_those_of_the_code(page: str, words: str, true: bool) -> None:
-    assert words in " ".join((DOCS / page).read_text(encoding="utf-8").split()), "the page has other words now: change them here too"
+    assert words in " ".join((DOCS / page).read_text(encoding="utf-8").split()), (
+        "the page has other words now: change them here too"
+    )
     assert true, f"{page}: {words}"
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from alphaedge import Adam, Greedy, Home, InvalidValue, Learned, MethodSettings
-from alphaedge.core.rules.adagrad import Adagrad
+from alphaedge.core.rules.optimizer.adagrad import Adagrad
 from alphaedge.errors import AlphaEdgeError, RuleError
 from alphaedge.settings import check_method, method_name, online
 

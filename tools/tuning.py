@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, Final
 
-from alphaedge.metrics import interval95
+from alphaedge.scoring import interval95
 from tools.reference.tuning import COLUMNS, FILE
 
 SEEDS: Final = 3

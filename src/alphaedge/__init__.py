@@ -14,41 +14,41 @@ __version__ = "0.1.0"
 # Where each public name lives. Its module is imported when the name is first used (PEP 562), so that `import alphaedge`
 # and the command line start without torch. A new name also needs a line below, for type checkers.
 _MODULES = {
-    "Adagrad": "alphaedge.core.rules.adagrad",
-    "Adam": "alphaedge.core.rules.adam",
+    "Adagrad": "alphaedge.core.rules.optimizer.adagrad",
+    "Adam": "alphaedge.core.rules.optimizer.adam",
     "Aggregation": "alphaedge.core.aggregation",
-    "Alone": "alphaedge.core.rules.alone",
+    "Alone": "alphaedge.core.rules.aggregation.alone",
     "AlphaEdgeError": "alphaedge.errors",
-    "ByRecords": "alphaedge.core.rules.by_records",
+    "ByRecords": "alphaedge.core.rules.aggregation.by_records",
     "Conditions": "alphaedge.simulation.conditions",
     "Dataset": "alphaedge.data.stream",
     "Edge": "alphaedge.edge.embedded",
-    "Everybody": "alphaedge.core.rules.everybody",
+    "Everybody": "alphaedge.core.rules.selection.everybody",
     "Field": "alphaedge.core.fields",
-    "Fixed": "alphaedge.core.rules.fixed",
-    "Greedy": "alphaedge.core.rules.greedy",
+    "Fixed": "alphaedge.core.rules.selection.fixed",
+    "Greedy": "alphaedge.core.rules.selection.greedy",
     "Home": "alphaedge.core.home",
     "IdTable": "alphaedge.core.model",
     "InvalidValue": "alphaedge.errors",
-    "Learned": "alphaedge.core.rules.learned",
+    "Learned": "alphaedge.core.rules.aggregation.learned",
     "Loss": "alphaedge.core.model",
     "Method": "alphaedge.core.methods",
     "MethodSettings": "alphaedge.settings",
     "Mixing": "alphaedge.core.aggregation",
     "Model": "alphaedge.core.model",
     "ModelError": "alphaedge.errors",
-    "Nobody": "alphaedge.core.rules.nobody",
+    "Nobody": "alphaedge.core.rules.selection.nobody",
     "Optimizer": "alphaedge.core.optimizer",
     "PeerMemory": "alphaedge.core.aggregation",
-    "Random": "alphaedge.core.rules.random",
+    "Random": "alphaedge.core.rules.selection.random",
     "Results": "alphaedge.simulation.results",
     "RuleError": "alphaedge.errors",
-    "SGD": "alphaedge.core.rules.sgd",
+    "SGD": "alphaedge.core.rules.optimizer.sgd",
     "Selection": "alphaedge.core.selection",
     "Settings": "alphaedge.simulation.config",
     "Store": "alphaedge.data.synthetic",
     "Stream": "alphaedge.data.stream",
-    "Uniform": "alphaedge.core.rules.uniform",
+    "Uniform": "alphaedge.core.rules.aggregation.uniform",
     "View": "alphaedge.core.selection",
     "Weights": "alphaedge.core.aggregation",
     "simulate": "alphaedge.simulation.simulate",
@@ -71,18 +71,18 @@ if TYPE_CHECKING:
     from alphaedge.core.model import Loss as Loss
     from alphaedge.core.model import Model as Model
     from alphaedge.core.optimizer import Optimizer as Optimizer
-    from alphaedge.core.rules.adagrad import Adagrad as Adagrad
-    from alphaedge.core.rules.adam import Adam as Adam
-    from alphaedge.core.rules.alone import Alone as Alone
-    from alphaedge.core.rules.by_records import ByRecords as ByRecords
-    from alphaedge.core.rules.everybody import Everybody as Everybody
-    from alphaedge.core.rules.fixed import Fixed as Fixed
-    from alphaedge.core.rules.greedy import Greedy as Greedy
-    from alphaedge.core.rules.learned import Learned as Learned
-    from alphaedge.core.rules.nobody import Nobody as Nobody
-    from alphaedge.core.rules.random import Random as Random
-    from alphaedge.core.rules.sgd import SGD as SGD
-    from alphaedge.core.rules.uniform import Uniform as Uniform
+    from alphaedge.core.rules.aggregation.alone import Alone as Alone
+    from alphaedge.core.rules.aggregation.by_records import ByRecords as ByRecords
+    from alphaedge.core.rules.aggregation.learned import Learned as Learned
+    from alphaedge.core.rules.aggregation.uniform import Uniform as Uniform
+    from alphaedge.core.rules.optimizer.adagrad import Adagrad as Adagrad
+    from alphaedge.core.rules.optimizer.adam import Adam as Adam
+    from alphaedge.core.rules.optimizer.sgd import SGD as SGD
+    from alphaedge.core.rules.selection.everybody import Everybody as Everybody
+    from alphaedge.core.rules.selection.fixed import Fixed as Fixed
+    from alphaedge.core.rules.selection.greedy import Greedy as Greedy
+    from alphaedge.core.rules.selection.nobody import Nobody as Nobody
+    from alphaedge.core.rules.selection.random import Random as Random
     from alphaedge.core.selection import Selection as Selection
     from alphaedge.core.selection import View as View
     from alphaedge.data.stream import Dataset as Dataset

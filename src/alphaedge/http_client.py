@@ -55,8 +55,8 @@ def tls_context(authority: Path | None) -> ssl.SSLContext | None:
 def refusal_reason(body: bytes) -> str:
     """Return the reason in the body of an answer that refuses: its field ``error``, else its text.
 
-    >>> refusal_reason(b'{"error": "show the token"}')
-    'show the token'
+    >>> refusal_reason(b'{"error": "send the token"}')
+    'send the token'
     """
     try:
         text = str(msgspec.json.decode(body)["error"])

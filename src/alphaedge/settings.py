@@ -8,9 +8,9 @@ import msgspec
 from alphaedge.core.home import Home
 from alphaedge.core.methods import METHODS, Method, method
 from alphaedge.core.online import Online
-from alphaedge.core.rules.adagrad import Adagrad
-from alphaedge.core.rules.adam import Adam
-from alphaedge.core.rules.learned import Learned
+from alphaedge.core.rules.aggregation.learned import Learned
+from alphaedge.core.rules.optimizer.adagrad import Adagrad
+from alphaedge.core.rules.optimizer.adam import Adam
 from alphaedge.errors import InvalidValue, check_choice
 from alphaedge.import_path import is_import_path, make_object
 

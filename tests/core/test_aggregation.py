@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from alphaedge.core.aggregation import Aggregation, HeldModels, PeerMemory, shares_of
 from alphaedge.core.gradients import Stacked
-from alphaedge.core.rules.alone import Alone
-from alphaedge.core.rules.by_records import ByRecords
-from alphaedge.core.rules.learned import Learned
-from alphaedge.core.rules.uniform import Uniform
+from alphaedge.core.rules.aggregation.alone import Alone
+from alphaedge.core.rules.aggregation.by_records import ByRecords
+from alphaedge.core.rules.aggregation.learned import Learned
+from alphaedge.core.rules.aggregation.uniform import Uniform
 from alphaedge.core.state import ModelState
 from alphaedge.errors import InvalidValue
 

@@ -13,9 +13,9 @@ from alphaedge.core.gradients import OneAtATime, Stacked
 from alphaedge.core.model import Model
 from alphaedge.core.online import Online, learn, predict
 from alphaedge.core.optimizer import Optimizer
-from alphaedge.core.rules.adagrad import Adagrad
-from alphaedge.core.rules.adam import Adam
-from alphaedge.core.rules.sgd import SGD
+from alphaedge.core.rules.optimizer.adagrad import Adagrad
+from alphaedge.core.rules.optimizer.adam import Adam
+from alphaedge.core.rules.optimizer.sgd import SGD
 from alphaedge.core.state import ModelState
 from alphaedge.errors import InvalidValue, RuleError
 

@@ -17,11 +17,11 @@ from alphaedge.core.gradients import Gradients, OneAtATime, Stacked
 from alphaedge.core.links import Link, Links
 from alphaedge.core.methods import Method
 from alphaedge.core.round import Round, join, mix, select
-from alphaedge.core.rules.by_records import ByRecords
-from alphaedge.core.rules.everybody import Everybody
-from alphaedge.core.rules.greedy import Greedy
-from alphaedge.core.rules.learned import Learned
-from alphaedge.core.rules.uniform import Uniform
+from alphaedge.core.rules.aggregation.by_records import ByRecords
+from alphaedge.core.rules.aggregation.learned import Learned
+from alphaedge.core.rules.aggregation.uniform import Uniform
+from alphaedge.core.rules.selection.everybody import Everybody
+from alphaedge.core.rules.selection.greedy import Greedy
 from alphaedge.core.selection import P, Selection, View
 from alphaedge.core.state import ModelState
 from alphaedge.errors import RuleError

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alphaedge.core.rules.everybody import Everybody
-from alphaedge.core.rules.fixed import Fixed
-from alphaedge.core.rules.greedy import Greedy
-from alphaedge.core.rules.nobody import Nobody
-from alphaedge.core.rules.random import Random
+from alphaedge.core.rules.selection.everybody import Everybody
+from alphaedge.core.rules.selection.fixed import Fixed
+from alphaedge.core.rules.selection.greedy import Greedy
+from alphaedge.core.rules.selection.nobody import Nobody
+from alphaedge.core.rules.selection.random import Random
 from alphaedge.core.selection import Selection, View, draw_peers
 from alphaedge.errors import InvalidValue
 

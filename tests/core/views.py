@@ -4,9 +4,9 @@ import random
 
 from hypothesis import strategies as st
 
-from alphaedge.core.rules.fixed import Fixed
-from alphaedge.core.rules.greedy import Greedy
-from alphaedge.core.rules.random import Random
+from alphaedge.core.rules.selection.fixed import Fixed
+from alphaedge.core.rules.selection.greedy import Greedy
+from alphaedge.core.rules.selection.random import Random
 from alphaedge.core.selection import View
 
 share = st.one_of(st.just(0.0), st.floats(0.001, 1))

@@ -11,9 +11,9 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from alphaedge.dashboard.app import dashboard_routes
+from alphaedge.dashboard.routes import dashboard_routes
 from alphaedge.monitoring.frames import Fleet, Frame
-from alphaedge.monitoring.history import BUDGET, History
+from alphaedge.monitoring.history import MAX_BYTES, History
 from tests.monitoring.synthetic import State
 
 WAIT_SECONDS = 60.0  # for a start or an end that takes milliseconds on an idle machine
@@ -21,10 +21,10 @@ WAIT_SECONDS = 60.0  # for a start or an end that takes milliseconds on an idle 
 
 @final
 class Served:
-    """As a context, one that runs. token: what must be shown to see the fleet. budget: of the history, in bytes."""
+    """As a context, one that runs. token: what must be shown to see the fleet. max_bytes: of the history."""
 
-    def __init__(self, token: str | None = None, *, keep_alive: float = 10.0, budget: int = BUDGET) -> None:
-        self.history, self.token, self.keep_alive = History(budget=budget), token, keep_alive
+    def __init__(self, token: str | None = None, *, keep_alive: float = 10.0, max_bytes: int = MAX_BYTES) -> None:
+        self.history, self.token, self.keep_alive = History(max_bytes=max_bytes), token, keep_alive
         self.open_streams = 0
         self._news = threading.Condition()  # guards the history, which tests add to from their own thread
         self._now = 0.0
@@ -104,7 +104,7 @@ class Served:
 
     def _authorize(self, request: Request) -> None:
         if self.token is not None and request.headers.get("authorization") != f"Bearer {self.token}":
-            raise HTTPException(401, "show the token", {"www-authenticate": "Bearer"})
+            raise HTTPException(401, "send the token", {"www-authenticate": "Bearer"})
 
 
 @final

@@ -11,7 +11,7 @@ import torch
 from alphaedge import Dataset, Stream
 from alphaedge.data import airquality
 from alphaedge.data.airquality import NOW, PAST
-from alphaedge.metrics import one_minus_smape
+from alphaedge.scoring import one_minus_smape
 
 from .archives import pack, real
 

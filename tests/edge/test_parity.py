@@ -12,7 +12,7 @@ from alphaedge.edge.config import load
 from alphaedge.edge.model import initial_model, model_schema
 from alphaedge.edge.store.parameters import ParameterReader
 from alphaedge.edge.store.status import read_learner_status
-from alphaedge.metrics import auc
+from alphaedge.scoring import auc
 
 from ..simulation.fleets import predictions, seen
 from .exact import DATA, make

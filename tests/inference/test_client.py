@@ -82,7 +82,7 @@ def test_a_token_that_is_missing_or_wrong_is_found_out_without_a_prediction(pair
     async def main() -> None:
         for token in (None, "guess"):
             async with EdgeClient(pair[1].url, token=token) as client:
-                with pytest.raises(EdgeError, match=rf"^{pair[1].url}: 401: show the token"):
+                with pytest.raises(EdgeError, match=rf"^{pair[1].url}: 401: send the token"):
                     await client.check_token()
         async with EdgeClient(pair[1].url, token=TOKEN) as client:
             await client.check_token()

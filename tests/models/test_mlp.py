@@ -11,7 +11,7 @@ from alphaedge.core.batch import Batch
 from alphaedge.core.fields import Field
 from alphaedge.core.gradients import OneAtATime, Stacked, choose
 from alphaedge.core.online import Online, learn, predict
-from alphaedge.core.rules.adam import Adam
+from alphaedge.core.rules.optimizer.adam import Adam
 from alphaedge.core.state import ModelState
 from alphaedge.errors import InvalidValue
 from alphaedge.models.mlp import MLP, make_layers, mlp

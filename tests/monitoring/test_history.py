@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from alphaedge.monitoring.frames import Frame
-from alphaedge.monitoring.history import PER_EVENT, History
+from alphaedge.monitoring.frames import Frame, latest_state
+from alphaedge.monitoring.history import BYTES_PER_EVENT, History
 from alphaedge.monitoring.vitals import EdgeView, Link, Vitals
 
 from .synthetic import State, states
@@ -26,17 +26,10 @@ vitals = st.builds(
     neighbours=st.sets(st.sampled_from(NAMES)).map(lambda names: tuple(sorted(names))),
     links=st.dictionaries(st.sampled_from(NAMES), links),
 )
-seens = st.builds(
-    EdgeView, region=st.sampled_from(["DE", "FR"]), alive=st.booleans(), mixes=st.booleans(), vitals=vitals
+views = st.builds(
+    EdgeView, region=st.sampled_from(["DE", "FR"]), alive=st.booleans(), same_schema=st.booleans(), vitals=vitals
 )
-sequences = st.lists(st.dictionaries(st.sampled_from(NAMES), seens, max_size=4), max_size=40)
-
-
-def rebuilt(frames: Sequence[Frame]) -> dict[str, EdgeView]:
-    state: dict[str, EdgeView] = {}
-    for frame in frames:
-        state.update(frame.edges)
-    return state
+sequences = st.lists(st.dictionaries(st.sampled_from(NAMES), views, max_size=4), max_size=40)
 
 
 def size(history: History) -> int:
@@ -55,19 +48,19 @@ def fed(history: History, some: Sequence[State], since: int = 0) -> dict[str, Ed
 @QUICK
 @given(sequences, st.integers(2, 20), st.sampled_from([1500, 10_000, 2_000_000]))
 def test_frames_lead_to_the_last_state_however_much_they_were_thinned(
-    some: list[State], most: int, budget: int
+    some: list[State], max_frames: int, max_bytes: int
 ) -> None:
-    history = History(budget=budget, most=most)
+    history = History(max_bytes=max_bytes, max_frames=max_frames)
     state = fed(history, some)
-    assert rebuilt(history.since(-math.inf)) == state == history.state
+    assert latest_state(history.since(-math.inf)) == state == history.state
 
 
 @QUICK
 @given(sequences, st.integers(2, 20), st.data())
 def test_who_was_told_until_some_time_and_is_told_the_rest_has_the_last_state(
-    some: list[State], most: int, data: st.DataObject
+    some: list[State], max_frames: int, data: st.DataObject
 ) -> None:
-    history = History(most=most)
+    history = History(max_frames=max_frames)
     told: list[Frame] = []
     stops = data.draw(st.integers(0, len(some)))
     for number, state in enumerate(some):
@@ -75,24 +68,26 @@ def test_who_was_told_until_some_time_and_is_told_the_rest_has_the_last_state(
         if number < stops and frame is not None:
             told.append(frame)
     last = told[-1].time if told else -math.inf
-    assert rebuilt([*told, *history.since(last)]) == history.state
+    assert latest_state([*told, *history.since(last)]) == history.state
 
 
 @QUICK
 @given(sequences, st.integers(1, 20), st.sampled_from([100, 3000, 10_000]))
-def test_frames_stay_within_the_budget_unless_one_alone_is_larger(some: list[State], most: int, budget: int) -> None:
-    history = History(budget=budget, most=most)
+def test_frames_stay_within_the_budget_unless_one_alone_is_larger(
+    some: list[State], max_frames: int, max_bytes: int
+) -> None:
+    history = History(max_bytes=max_bytes, max_frames=max_frames)
     for number, state in enumerate(some):
         history.add(state, float(number))
         frames = history.since(-math.inf)
-        assert len(frames) <= most
-        assert size(history) <= budget or (len(frames) == 1 and not frames[0].events)
+        assert len(frames) <= max_frames
+        assert size(history) <= max_bytes or (len(frames) == 1 and not frames[0].events)
 
 
 @QUICK
 @given(sequences, st.integers(2, 20))
-def test_times_only_go_up_even_if_the_clock_goes_back(some: list[State], most: int) -> None:
-    history = History(most=most)
+def test_times_only_go_up_even_if_the_clock_goes_back(some: list[State], max_frames: int) -> None:
+    history = History(max_frames=max_frames)
     for number, state in enumerate(some):
         history.add(state, float(-number))
     times = [frame.time for frame in history.since(-math.inf)]
@@ -102,15 +97,15 @@ def test_times_only_go_up_even_if_the_clock_goes_back(some: list[State], most: i
 @QUICK
 @given(sequences, sequences, st.integers(2, 20))
 def test_a_history_that_is_opened_again_goes_on_where_it_was(
-    tmp_path_factory: pytest.TempPathFactory, before: list[State], after: list[State], most: int
+    tmp_path_factory: pytest.TempPathFactory, before: list[State], after: list[State], max_frames: int
 ) -> None:
     file = tmp_path_factory.mktemp("history") / "frames.jsonl"
-    first = History(file, most=most)
+    first = History(file, max_frames=max_frames)
     state = fed(first, before)
-    second = History(file, most=most)
+    second = History(file, max_frames=max_frames)
     assert second.since(-math.inf) == first.since(-math.inf)
     state |= fed(second, after, since=len(before))
-    assert History(file, most=most).state == second.state == state
+    assert History(file, max_frames=max_frames).state == second.state == state
 
 
 @QUICK
@@ -148,7 +143,7 @@ def test_rubbish_at_the_end_of_the_file_is_passed_over_and_written_over(tmp_path
 
 
 def test_recent_times_are_fine_and_old_ones_coarse() -> None:
-    history = History(most=60)
+    history = History(max_frames=60)
     for time, state in states(6, 600, start=0.0, every=1.0):
         history.add(state, time)
     times = [frame.time for frame in history.since(-math.inf)]
@@ -182,7 +177,7 @@ def test_an_edge_that_is_not_named_stays_as_it_was() -> None:
 
 def test_most_frames_are_only_appended_to_the_file(tmp_path: Path) -> None:
     file = tmp_path / "frames.jsonl"
-    history = History(file, most=40)
+    history = History(file, max_frames=40)
     rewritten = appended = 0
     for time, state in states(6, 400):
         before = file.read_bytes() if file.exists() else b""
@@ -195,11 +190,11 @@ def test_most_frames_are_only_appended_to_the_file(tmp_path: Path) -> None:
 
 
 def test_events_of_long_ago_do_not_crowd_out_the_rest() -> None:
-    history = History(budget=40_000, most=30)
+    history = History(max_bytes=40_000, max_frames=30)
     for time, state in states(6, 3000):
         history.add(state, time)
     frames = history.since(-math.inf)
-    assert sum(len(frame.events) for frame in frames) < 40_000 // PER_EVENT + 100
+    assert sum(len(frame.events) for frame in frames) < 40_000 // BYTES_PER_EVENT + 100
     assert frames[-1].events or frames[-2].events or frames[-3].events, "the newest are kept"
     assert len(frames) >= 5
 

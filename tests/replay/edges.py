@@ -1,4 +1,4 @@
-"""Two real edges with the model that ``--print-config`` prints for a small store; the second wants a token."""
+"""Two live edges with the model that ``--print-config`` prints for a small store; the second asks for a token."""
 
 import socket
 import tomllib
@@ -43,7 +43,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Edge]]:
 
 
 def free_port() -> int:
-    """A port that an edge can have again after it was killed."""
+    """Return a free port, which an edge keeps when it is killed and started again."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
 
@@ -53,6 +53,6 @@ def client_of(edge: Edge) -> EdgeClient:
 
 
 def learned(edge: Edge) -> int:
-    """How many batches an edge has learned."""
+    """Return how many batches an edge has learned."""
     status = read_learner_status(edge.folder / "data" / "status.json")
     return 0 if status is None else status.batches

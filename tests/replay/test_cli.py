@@ -1,4 +1,4 @@
-"""``alphaedge replay``: what it prints, writes, refuses and exits with."""
+"""``alphaedge replay``: its output, files, errors and exit codes."""
 
 import asyncio
 import json
@@ -51,15 +51,15 @@ def token(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_store_goes_to_two_edges_and_a_folder_has_what_came_of_it(
+def test_a_store_is_replayed_to_two_edges_and_a_folder_has_the_result(
     pair: list[Edge], token: Path, tmp_path: Path
 ) -> None:
-    out, file = tmp_path / "out", tmp_path / "outcome.json"
+    out, file = tmp_path / "out", tmp_path / "result.json"
     found = replay(*(e.url for e in pair), *SMALL, "--token-file", token, "--out", out, "--json", file)
     assert found.exit_code == 0, found.output
     assert f"0 -> {pair[0].url}, " in found.output
     assert f"1 -> {pair[1].url}, " in found.output
-    for word in ("AUC", "pooled", "p50", "p95", "p99", "req/s", "owed", "accepted", f"Results in {out}"):
+    for word in ("AUC", "pooled", "p50", "p95", "p99", "req/s", "unsent", "accepted", f"Results in {out}"):
         assert word in found.output
     summary = json.loads(file.read_text())
     assert json.loads((out / "summary.json").read_text()) == summary
@@ -69,24 +69,24 @@ def test_a_store_goes_to_two_edges_and_a_folder_has_what_came_of_it(
     assert all(e["series"][0]["score"] is not None for e in summary["edges"])
 
 
-def test_with_a_dash_the_outcome_is_all_that_is_printed(pair: list[Edge]) -> None:
+def test_with_a_dash_only_the_result_is_printed(pair: list[Edge]) -> None:
     found = replay(pair[0].url, *SMALL, "--rows", "60", "--map", f"2={pair[0].url}", "--json", "-")
     assert found.exit_code == 0, found.output
-    outcome = json.loads(found.stdout)
-    assert [(e["edge"], e["events"]) for e in outcome["edges"]] == [("2", 60)]
+    result = json.loads(found.stdout)
+    assert [(e["edge"], e["events"]) for e in result["edges"]] == [("2", 60)]
     assert "edges" in found.stderr
 
 
-def test_a_speed_a_delay_and_a_limit_are_taken_as_said(pair: list[Edge]) -> None:
+def test_a_speed_a_delay_and_a_limit_are_applied(pair: list[Edge]) -> None:
     found = replay(
         pair[0].url, *SMALL, "--speed", "21600x", "--delay", "exp:2h", "--limit-seconds", "2", "--per-request", "3",
         "--connections", "2", "--json", "-",
     )  # fmt: skip
     assert found.exit_code == 0, found.output
-    outcome = json.loads(found.stdout)
-    assert (outcome["speed"], outcome["delay"]) == (21_600.0, "exp:7200s")
-    assert (outcome["per_request"], outcome["connections"], outcome["batch_size"]) == (3, 2, 20)
-    total = outcome["total"]
+    result = json.loads(found.stdout)
+    assert (result["speed"], result["delay"]) == (21_600.0, "exp:7200s")
+    assert (result["per_request"], result["connections"], result["batch_size"]) == (3, 2, 20)
+    total = result["total"]
     assert 0 < total["events"] < total["planned"]
     assert total["feedback"]["accepted"] == total["events"]
 
@@ -104,7 +104,7 @@ def test_a_wrong_model_is_refused_with_all_that_differs_before_anything_is_sent(
 
 
 def test_a_token_is_asked_for_before_anything_is_sent(pair: list[Edge], tmp_path: Path) -> None:
-    assert refused(pair[1].url, *SMALL).startswith(f"error {pair[1].url}: 401: show the token")
+    assert refused(pair[1].url, *SMALL).startswith(f"error {pair[1].url}: 401: send the token")
     assert str(tmp_path / "none") in refused(pair[1].url, *SMALL, "--token-file", tmp_path / "none")
 
 
@@ -118,18 +118,21 @@ def test_a_token_is_asked_for_before_anything_is_sent(pair: list[Edge], tmp_path
             "url: found '4 addresses'; allowed: at most one for each of",
         ),
         (["--map", "x=http://a"], "map: found 'x'; allowed: one of 0, 1, 2"),
-        (["http://a", "--speed", "fast"], "speed: found 'fast'; allowed: max, or how many times as fast, such as 100x"),
-        (["http://a", "--delay", "soon"], "delay: found 'soon'; allowed: a number with ms, s, m, h, d or w behind it"),
+        (
+            ["http://a", "--speed", "fast"],
+            "speed: found 'fast'; allowed: max, or a multiple of real time, such as 100x",
+        ),
+        (["http://a", "--delay", "soon"], "delay: found 'soon'; allowed: a number followed by ms, s, m, h, d or w"),
         (["http://a", "--connections", "0"], "connections: found 0; allowed: a whole number of at least 1"),
         (["http://a", "--rows", "0"], "rows: found 0; allowed: a whole number of at least 1"),
         (["http://a", "--data", "nothing"], "data: found 'nothing'; allowed: one of synthetic, movielens"),
         (["http://a", "--table", "t.csv", "--time", "x"], "table: file: found 't.csv'; allowed: a CSV or Parquet file"),
-        (["http://a", "--time-unit", "x"], "time_unit: found 'x'; allowed: a number with ms"),
+        (["http://a", "--time-unit", "x"], "time_unit: found 'x'; allowed: a number followed by ms"),
         (["http://a", "--json", "."], "json: found '.'; allowed: a file, or - to print"),
         (["https://a", "--authority", "none.pem"], "authority: found 'none.pem'; allowed: a file with a certificate"),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_name(args: list[str], said: str) -> None:
+def test_invalid_options_are_refused_by_name(args: list[str], said: str) -> None:
     assert said in refused(*args, *SMALL)
 
 
@@ -137,7 +140,7 @@ def test_an_edge_that_is_not_there_is_named() -> None:
     assert refused("http://127.0.0.1:9", *SMALL).startswith("error http://127.0.0.1:9: no answer (")
 
 
-def test_ctrl_c_ends_it_soon_with_a_report_of_what_came(pair: list[Edge]) -> None:
+def test_ctrl_c_stops_it_early_with_a_result(pair: list[Edge]) -> None:
     command = [sys.executable, "-m", "alphaedge", "replay", pair[0].url, *SMALL, "--speed", "500x", "--json", "-"]
     pending = _asked(pair[0])
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -150,10 +153,10 @@ def test_ctrl_c_ends_it_soon_with_a_report_of_what_came(pair: list[Edge]) -> Non
         process.kill()
         process.wait()
     assert process.returncode == 130, stderr.decode()
-    outcome = json.loads(stdout)
-    assert outcome["stopped"]
-    assert 0 < outcome["total"]["events"] < outcome["total"]["planned"]
-    assert "stopped before its end" in stderr.decode()
+    result = json.loads(stdout)
+    assert result["stopped"]
+    assert 0 < result["total"]["events"] < result["total"]["planned"]
+    assert "stopped early" in stderr.decode()
 
 
 def _asked(edge: Edge) -> int:
@@ -171,20 +174,18 @@ def _asked(edge: Edge) -> int:
     return asyncio.run(main())
 
 
-def test_the_model_that_is_printed_is_all_that_is_printed() -> None:
+def test_only_the_model_is_printed() -> None:
     found = replay("--table", EXAMPLE, "--time", "when", "--edge", "shop", "--label", "sold", "--print-config")
     assert found.exit_code == 0, found.output
     assert {f["name"] for f in tomllib.loads(found.stdout)["model"]["fields"]} >= {"numbers", "category kind"}
 
 
-def test_a_file_that_cannot_be_written_is_said_before_anything_is_sent(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert "out: found" in refused("http://127.0.0.1:9", *SMALL, "--out", tmp_path / "file")
 
 
-def test_noise_that_belongs_to_a_data_set_is_in_the_labels_as_the_simulator_has_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_noise_of_a_data_set_is_the_simulators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALPHAEDGE_DATA", str(tmp_path))
     users = "".join(f"{1 + e}::F::1::10::{e}8067\n" for e in range(10))
     ratings = "".join(f"{1 + i % 10}::{1 + i % 3}::{1 + i * i % 5}::{i}\n" for i in range(2000))
@@ -207,12 +208,12 @@ def test_times_have_the_unit_of_their_data_set() -> None:
     assert TIME_UNIT_SECONDS["tafeng"] == 86_400
 
 
-def test_failures_end_with_code_1_and_say_what_is_missing(pair: list[Edge], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_exit_with_1_and_are_counted(pair: list[Edge], monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuses(client: EdgeClient, inputs: Mapping[str, Any]) -> Predictions:
-        raise EdgeError(client.url, "400: it does not like that", 400)
+        raise EdgeError(client.url, "400: refused", 400)
 
     monkeypatch.setattr(EdgeClient, "predict", refuses)
     found = replay(pair[0].url, *SMALL, "--rows", "50")
     assert found.exit_code == 1, found.output
-    assert "5 requests were never answered, or refused" in found.output
-    assert "400: it does not like that (5 times)" in found.output
+    assert "5 requests were refused or never answered" in found.output
+    assert "400: refused (5 times)" in found.output

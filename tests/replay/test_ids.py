@@ -19,7 +19,7 @@ from alphaedge.inference.client_codec import encode_request
 from alphaedge.inference.feedback import FeedbackCounts
 from alphaedge.inference.server_codec import parse_request
 from alphaedge.inference.tensors import JSON_LENGTH_HEADER
-from alphaedge.replay.pace import Options
+from alphaedge.replay.options import ReplayOptions
 from alphaedge.replay.run import replay
 from tests.edge.processes import Edge
 
@@ -62,7 +62,7 @@ class Recorder:
 
 
 def sent(data: Dataset) -> dict[str, list[Any]]:
-    client, options = Recorder(), Options(connections=1, batch_size=20)
+    client, options = Recorder(), ReplayOptions(connections=1, batch_size=20)
     streams = {"west": data.streams[0]}
     asyncio.run(replay(streams, {"west": client}, options, task=data.task, id_values=data.id_values))
     return client.inputs

@@ -1,4 +1,4 @@
-"""Scores of a replay are those of scikit-learn and of the simulator, in whatever order answers come."""
+"""Scores of a replay are those of scikit-learn and of the simulator, whatever the order of answers."""
 
 import math
 import random
@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from alphaedge.metrics import auc, one_minus_smape
 from alphaedge.replay.result import Latency
-from alphaedge.replay.scores import Scores
+from alphaedge.replay.scores import StreamScores
+from alphaedge.scoring import auc, one_minus_smape
 
 
-def made(labels: torch.Tensor, task: str = "classify", size: int = 10) -> Scores:
-    return Scores(labels, torch.arange(len(labels)).double() * 2, task, size)  # type: ignore[arg-type]
+def made(labels: torch.Tensor, task: str = "classify", size: int = 10) -> StreamScores:
+    return StreamScores(labels, torch.arange(len(labels)).double() * 2, task, size)  # type: ignore[arg-type]
 
 
 def test_auc_is_scikit_learns_batch_by_batch_and_pooled() -> None:
@@ -44,7 +44,7 @@ def test_one_minus_smape_is_the_packages() -> None:
 
 
 @given(st.integers(1, 60), st.integers(1, 7), st.integers(2, 9), st.randoms(use_true_random=False), st.data())
-def test_the_order_of_answers_does_not_matter_and_what_failed_is_left_out(
+def test_the_order_of_answers_does_not_matter_and_failures_are_left_out(
     events: int, group: int, size: int, order: random.Random, data: st.DataObject
 ) -> None:
     rng = np.random.default_rng(events)
@@ -60,7 +60,7 @@ def test_the_order_of_answers_does_not_matter_and_what_failed_is_left_out(
     whole = torch.tensor(kept[: len(kept) // size * size], dtype=torch.long).view(-1, size)
     wanted = auc(torch.from_numpy(predictions)[whole], labels[whole]).tolist() if len(whole) else []
     assert [math.nan if p.score is None else p.score for p in scores.points] == pytest.approx(wanted, nan_ok=True)
-    assert scores.predicted == len(kept)
+    assert scores.prediction_count == len(kept)
 
 
 def test_a_batch_waits_for_the_events_before_it_until_none_will_come() -> None:
@@ -72,9 +72,9 @@ def test_a_batch_waits_for_the_events_before_it_until_none_will_come() -> None:
     assert [(p.event, p.at, p.score) for p in scores.points] == [(11, 2.0, 1.0)]
 
 
-def test_nothing_has_no_score() -> None:
+def test_no_predictions_or_one_class_have_no_score() -> None:
     scores = made(torch.zeros(0))
-    assert (scores.mean(), scores.pooled(), scores.predicted) == (None, None, 0)
+    assert (scores.mean(), scores.pooled(), scores.prediction_count) == (None, None, 0)
     one_class = made(torch.zeros(10))
     one_class.add(0, 10, np.zeros(10, dtype=np.float32), at=0.0)
     assert [p.score for p in one_class.points] == [None]
@@ -83,7 +83,7 @@ def test_nothing_has_no_score() -> None:
 
 def test_percentiles_are_numpys_and_the_histogram_has_everything() -> None:
     seconds = np.random.default_rng(2).lognormal(-5, 1, size=5000)
-    found = Latency.of(seconds.tolist())
+    found = Latency.from_seconds(seconds.tolist())
     assert [found.p50, found.p95, found.p99] == pytest.approx(np.percentile(seconds * 1e3, [50, 95, 99]).tolist())
     assert found.max == pytest.approx(seconds.max() * 1e3)
     bounds, counts = zip(*found.histogram, strict=True)

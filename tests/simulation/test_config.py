@@ -280,6 +280,7 @@ def test_an_import_path_from_a_results_folder_is_refused_before_anything_is_impo
 ) -> None:
     (tmp_path / f"{MARK}.py").write_text("def make(): pass")
     monkeypatch.syspath_prepend(tmp_path)
+    sys.modules.pop(MARK, None)  # pytest has looked for doctests in it
     path = results_folder(tmp_path, config)
     with pytest.raises(InvalidValue) as caught:
         load(path)

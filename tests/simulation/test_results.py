@@ -11,7 +11,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 from alphaedge import Conditions, InvalidValue, MethodSettings, Results, simulate
 from alphaedge.core.methods import noagg
-from alphaedge.metrics import interval95
+from alphaedge.scoring import interval95
 from alphaedge.simulation.config import load
 from alphaedge.simulation.results import writable
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from alphaedge.demo.fleet import DemoFleet
-    from alphaedge.demo.numbers import Numbers
-    from alphaedge.demo.run import Played
-    from alphaedge.demo.world import World
+    from alphaedge.demo.run import DemoResult
+    from alphaedge.demo.summary import DemoSummary
+    from alphaedge.demo.workload import Workload
 
 EXAMPLES = """[bold]Examples[/]
 
@@ -70,8 +70,8 @@ def demo(
         check_number("seed", seed, low=0, whole=True)
         from alphaedge.cli import dataset
         from alphaedge.demo.fleet import DemoFleet, cities
-        from alphaedge.demo.run import MODEL
-        from alphaedge.demo.world import store, world
+        from alphaedge.demo.run import MODEL_NAME
+        from alphaedge.demo.workload import make_store, make_workload
         from alphaedge.simulation import config
 
         cores = os.cpu_count() or 1
@@ -92,25 +92,25 @@ def demo(
         )
         dataset.check_table(overrides)
         if data in (None, "synthetic") and table is None:
-            events = store(edges, seconds, seed)
+            events = make_store(edges, seconds, seed)
         else:
             events = dataset.load_dataset(config.build(dataset.drop_unset(overrides)), console)
-        made = world(events, list(cities(edges)), MODEL, seconds)
+        workload = make_workload(events, list(cities(edges)), MODEL_NAME, seconds)
         with (
             tempfile.TemporaryDirectory(prefix="alphaedge-demo-") as folder,
             _interrupt_on_sigterm(),
             _torch_cache(folder),
-            DemoFleet(Path(folder), cities(edges), model=made.model, method=made.method) as fleet,
+            DemoFleet(Path(folder), cities(edges), model=workload.model, method=workload.method) as fleet,
         ):
             try:
-                _run(fleet, made, seconds, console, out=out, calm=calm, keep=keep, json=json)
+                _run(fleet, workload, seconds, console, out=out, calm=calm, keep=keep, json=json)
             except FleetError as error:
                 raise FleetError(f"{error}; logs: {fleet.save_logs(out / 'logs')}") from None
 
 
 def _run(
     fleet: "DemoFleet",
-    made: "World",
+    workload: "Workload",
     seconds: float,
     console: "Console",
     *,
@@ -119,28 +119,29 @@ def _run(
     keep: bool,
     json: bool,
 ) -> None:
-    """Start the edges, play the story and report; raises typer.Exit if interrupted."""
+    """Start the edges, run the scenario and report; raises typer.Exit if interrupted."""
     import asyncio
 
-    from alphaedge.demo.numbers import learned_alone, numbers
-    from alphaedge.demo.report import save
-    from alphaedge.demo.world import BATCH
+    from alphaedge.demo.report import save_report
+    from alphaedge.demo.summary import score_without_peers, summarize
+    from alphaedge.demo.workload import BATCH_SIZE
 
     fleet.start()
     names = list(fleet.regions)
     console.print(f"dashboard: {fleet.url(names[0])}/dashboard", highlight=False)
-    played = asyncio.run(_play(fleet, made, seconds, console, calm=calm))
-    if played is None or played.outcome.stopped:
+    result = asyncio.run(_demonstrate(fleet, workload, seconds, console, calm=calm))
+    if result is None or result.replay.stopped:
         raise typer.Exit(EXIT_INTERRUPTED)
     console.print("computing what the same edges reach without peers ...", highlight=False)
-    result = numbers(played, fleet.regions, learned_alone(made.data, made.streams, made.model, batch_size=BATCH))
-    page = save(played, result, out)
+    alone = score_without_peers(workload.data, workload.streams, workload.model, batch_size=BATCH_SIZE)
+    summary = summarize(result, fleet.regions, alone)
+    page = save_report(result, summary, out)
     if json:
         import msgspec
 
-        sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
+        sys.stdout.write(msgspec.json.encode(summary).decode() + "\n")
     else:
-        _print_numbers(result, console)
+        _print_summary(summary, console)
     console.print(f"report: {page}", highlight=False)
     if keep:
         console.print("the edges keep serving; stop them with Ctrl-C", highlight=False)
@@ -148,24 +149,24 @@ def _run(
             signal.pause()
 
 
-async def _play(
-    fleet: "DemoFleet", made: "World", seconds: float, console: "Console", *, calm: bool
-) -> "Played | None":
+async def _demonstrate(
+    fleet: "DemoFleet", workload: "Workload", seconds: float, console: "Console", *, calm: bool
+) -> "DemoResult | None":
     import asyncio
 
-    from alphaedge.demo.run import Demonstration, pace
-    from alphaedge.demo.screen import screen
-    from alphaedge.demo.story import story
-    from alphaedge.demo.world import BATCH
+    from alphaedge.demo.run import Demonstration, demo_options
+    from alphaedge.demo.scenario import make_scenario
+    from alphaedge.demo.terminal import open_display
+    from alphaedge.demo.workload import BATCH_SIZE
 
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    scenes = [] if calm else story(list(made.streams), made.alike)
-    options = pace(made.streams, seconds=seconds, batch_size=BATCH, per_request=5)
-    with screen(console) as show:
+    scenario = [] if calm else make_scenario(list(workload.streams), workload.clusters)
+    options = demo_options(workload.streams, seconds=seconds, batch_size=BATCH_SIZE, per_request=5)
+    with open_display(console) as show:
         demonstration = Demonstration(
-            fleet, made.data, made.streams, seconds=seconds, scenes=scenes, options=options, show=show
+            fleet, workload.data, workload.streams, seconds=seconds, scenario=scenario, options=options, show=show
         )
         return await demonstration.run(stop)
 
@@ -198,17 +199,17 @@ def _interrupt_on_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _print_numbers(result: "Numbers", console: "Console") -> None:
+def _print_summary(summary: "DemoSummary", console: "Console") -> None:
     from rich import box
     from rich.table import Table
 
-    from alphaedge.demo.report import COLUMNS, rows, sentences
+    from alphaedge.demo.report import COLUMNS, summary_rows, summary_sentences
 
-    table = Table(title=f"{result.metric}: live edges beside edges without peers", box=box.SIMPLE_HEAD)
+    table = Table(title=f"{summary.metric}: live edges beside edges without peers", box=box.SIMPLE_HEAD)
     for number, name in enumerate(COLUMNS):
         table.add_column(name, justify="left" if number < 2 else "right")
-    for row in rows(result):
+    for row in summary_rows(summary):
         table.add_row(*row)
     console.print(table)
-    for sentence in sentences(result):
+    for sentence in summary_sentences(summary):
         console.print(sentence, highlight=False)

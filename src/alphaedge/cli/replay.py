@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from alphaedge.data.stream import Dataset, Stream
     from alphaedge.inference.client import EdgeClient
-    from alphaedge.replay.pace import Options
+    from alphaedge.replay.options import ReplayOptions
     from alphaedge.replay.result import ReplayResult
 
 EXAMPLES = """[bold]Examples[/]
@@ -123,7 +123,7 @@ def replay(
     from alphaedge.cli.output import check_writable, prints_json
     from alphaedge.replay.assignment import assign
     from alphaedge.replay.model_section import model_section
-    from alphaedge.replay.pace import Delay, Options, duration, speed
+    from alphaedge.replay.options import Delay, ReplayOptions, parse_duration, parse_speed
     from alphaedge.simulation import config
 
     console = Console(stderr=prints_json(json) or print_config)
@@ -131,8 +131,8 @@ def replay(
         data, file=table, time=time, edge=edge, label=label, ids=ids, categories=categories, numbers=numbers, task=task
     ) | {"batch_size": batch_size, "store": {"edges": edges, "events": events}}
     with exit_on_error():
-        options = Options(
-            speed=speed(pace),
+        options = ReplayOptions(
+            speed=parse_speed(pace),
             delay=Delay.parse(delay),
             per_request=per_request,
             connections=connections,
@@ -141,8 +141,10 @@ def replay(
         )
         dataset.check_table(overrides)
         settings = config.build(dataset.drop_unset(overrides))
-        unit = duration("time_unit", time_unit) if time_unit is not None else None
-        options = replace(options, batch_size=settings.size, unit=unit or TIME_UNIT_SECONDS.get(settings.data, 1.0))
+        unit = parse_duration("time_unit", time_unit) if time_unit is not None else None
+        options = replace(
+            options, batch_size=settings.size, time_unit=unit or TIME_UNIT_SECONDS.get(settings.data, 1.0)
+        )
         if rows is not None:
             check_number("rows", rows, low=1, whole=True)
         events_of_all = dataset.load_dataset(settings, console)
@@ -189,28 +191,28 @@ async def _replay(
     data: "Dataset",
     streams: Mapping[str, "Stream"],
     clients: Mapping[str, "EdgeClient"],
-    options: "Options",
+    options: "ReplayOptions",
     console: "Console",
 ) -> "ReplayResult":
     """Check that the edges fit the data, then send it; Ctrl-C stops early and keeps the result up to then."""
     import asyncio
 
-    from alphaedge.replay.fit import check_fit
+    from alphaedge.replay.compatibility import check_compatible
     from alphaedge.replay.run import replay as run
-    from alphaedge.replay.show import Bar
+    from alphaedge.replay.terminal import ProgressBars
 
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     async with contextlib.AsyncExitStack() as stack:
         for client in clients.values():
             await stack.enter_async_context(client)
-            check_fit(client.url, data.fields, data.task, await client.metadata())
+            check_compatible(client.url, data.fields, data.task, await client.metadata())
             await client.check_token()
         for number in (signal.SIGINT, signal.SIGTERM):
             with contextlib.suppress(NotImplementedError):  # on Windows
                 loop.add_signal_handler(number, stop.set)
-        with Bar(console, data.metric) as bar:
+        with ProgressBars(console, data.metric) as bars:
             return await run(
-                streams, clients, options, task=data.task, id_values=data.id_values, on_progress=bar.show, stop=stop
+                streams, clients, options, task=data.task, id_values=data.id_values, on_progress=bars.update, stop=stop
             )
 
 
@@ -218,15 +220,15 @@ def _print_result(result: "ReplayResult", console: "Console", json: Path | None,
     from rich.markup import escape
 
     from alphaedge.cli.output import prints_json, write_json
-    from alphaedge.replay.figures import save_all
-    from alphaedge.replay.show import table
+    from alphaedge.replay.figures import save_result
+    from alphaedge.replay.terminal import result_table
 
     if json is not None:
         write_json(result, json)
     if not prints_json(json):
-        console.print(table(result))
+        console.print(result_table(result))
     for note in result.notes:
         console.print(f"[yellow]note[/] {escape(note)}", highlight=False, soft_wrap=True)
     if out is not None:
-        save_all(result, out)
+        save_result(result, out)
         console.print(f"Results in {out}", highlight=False, markup=False, soft_wrap=True)

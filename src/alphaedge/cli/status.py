@@ -39,11 +39,11 @@ def status(
     """Print the health of every edge of the fleet. The exit code tells whether all are healthy."""
     with exit_on_error():
         from alphaedge.monitoring.client import FleetClient
-        from alphaedge.monitoring.frames import latest
+        from alphaedge.monitoring.frames import latest_state
         from alphaedge.monitoring.health import fleet_health, is_healthy
 
         fleet = FleetClient(edge, read_token(token_file), authority).fetch_fleet()
-    edges = fleet_health(latest(fleet.frames))
+    edges = fleet_health(latest_state(fleet.frames))
     healthy = is_healthy(edges)
     if json:
         import msgspec

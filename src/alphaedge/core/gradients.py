@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.func import grad_and_value, vjp, vmap
 
 from alphaedge.core.model import Model
-from alphaedge.core.tracing import Function, NotALineError, Recording, without_python
+from alphaedge.core.recording import Function, NotALineError, Recording, without_python
 from alphaedge.errors import InvalidValue
 
 Buffers = Mapping[str, Tensor]

@@ -20,16 +20,16 @@ from typing import Any, Final, Literal, final
 
 from alphaedge.core.aggregation import Aggregation
 from alphaedge.core.home import Home
-from alphaedge.core.protocols import check_rule
-from alphaedge.core.rules.alone import Alone
-from alphaedge.core.rules.by_records import ByRecords
-from alphaedge.core.rules.everybody import Everybody
-from alphaedge.core.rules.fixed import Fixed
-from alphaedge.core.rules.greedy import Greedy
-from alphaedge.core.rules.learned import Learned
-from alphaedge.core.rules.nobody import Nobody
-from alphaedge.core.rules.random import Random
-from alphaedge.core.rules.uniform import Uniform
+from alphaedge.core.rule_check import check_rule
+from alphaedge.core.rules.aggregation.alone import Alone
+from alphaedge.core.rules.aggregation.by_records import ByRecords
+from alphaedge.core.rules.aggregation.learned import Learned
+from alphaedge.core.rules.aggregation.uniform import Uniform
+from alphaedge.core.rules.selection.everybody import Everybody
+from alphaedge.core.rules.selection.fixed import Fixed
+from alphaedge.core.rules.selection.greedy import Greedy
+from alphaedge.core.rules.selection.nobody import Nobody
+from alphaedge.core.rules.selection.random import Random
 from alphaedge.core.selection import Selection
 from alphaedge.errors import check_choice, check_number
 

@@ -16,8 +16,8 @@ from torch import Tensor
 from alphaedge.core.batch import Batch
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.optimizer import Optimizer
-from alphaedge.core.protocols import check_rule
-from alphaedge.core.rules.adam import Adam
+from alphaedge.core.rule_check import check_rule
+from alphaedge.core.rules.optimizer.adam import Adam
 from alphaedge.core.state import ModelState
 from alphaedge.errors import check_number
 

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from alphaedge.dashboard.app import dashboard_routes
+from alphaedge.dashboard.routes import dashboard_routes
 from alphaedge.errors import InvalidValue, Unreachable
 from alphaedge.monitoring.client import FleetClient
 from alphaedge.monitoring.frames import Frame

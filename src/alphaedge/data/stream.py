@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Final, Literal, final
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from alphaedge.core.fields import Field
 from alphaedge.errors import InvalidValue, check_choice
 
 Task = Literal["classify", "regress"]
+METRICS: Final[Mapping[Task, str]] = {"classify": "AUC", "regress": "1-SMAPE"}  # the score for each task
 
 
 @final
@@ -49,7 +50,7 @@ class Dataset:
     id_values: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_choice("task", self.task, ["classify", "regress"])
+        check_choice("task", self.task, METRICS)
         if not self.streams:
             raise InvalidValue("streams", 0, "at least one edge")
         for edge, stream in enumerate(self.streams):
@@ -63,7 +64,7 @@ class Dataset:
     @property
     def metric(self) -> str:
         """The score for this task."""
-        return "AUC" if self.task == "classify" else "1-SMAPE"
+        return METRICS[self.task]
 
     @property
     def edge_names(self) -> list[str]:

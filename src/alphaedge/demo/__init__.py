@@ -1,1 +1,1 @@
-"""A fleet that a person can watch: real edges on this machine, real requests, and some trouble on the way."""
+"""A demonstration: live edges on this machine that serve real requests, and a few planned incidents."""

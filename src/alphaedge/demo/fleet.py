@@ -1,4 +1,4 @@
-"""A fleet of real edges on this machine: certificates, configurations and processes, all in one folder."""
+"""A fleet of live edges on this machine: certificates, configurations and processes, all in one folder."""
 
 import ctypes
 import datetime as dt
@@ -19,8 +19,8 @@ from alphaedge.edge.trust.authority import CertificateFolder
 from alphaedge.errors import FleetError
 
 HOST: Final = "127.0.0.1"
-GRACE: Final = 10.0  # seconds to end in good order
-DAYS: Final = 2  # that the certificates hold
+STOP_TIMEOUT_SECONDS: Final = 10.0  # then edges are killed
+CERTIFICATE_DAYS: Final = 2
 CITIES: Final = {
     "berlin": "DE", "madrid": "ES", "oslo": "NO", "tokyo": "JP", "boston": "US", "sydney": "AU",
     "lagos": "NG", "lima": "PE", "cairo": "EG", "delhi": "IN", "toronto": "CA", "jakarta": "ID",
@@ -29,16 +29,16 @@ PR_SET_PDEATHSIG: Final = 1  # Linux
 
 
 def cities(count: int) -> dict[str, str]:
-    """Names and regions of so many edges."""
-    found = dict(list(CITIES.items())[:count])
-    return found | {f"edge-{number}": f"R{number}" for number in range(len(found) + 1, count + 1)}
+    """Return the regions of ``count`` edges by name."""
+    regions = dict(list(CITIES.items())[:count])
+    return regions | {f"edge-{number}": f"R{number}" for number in range(len(regions) + 1, count + 1)}
 
 
 @final
 class DemoFleet:
-    """Edges by name, each with a region, below a folder. model, method: sections of their configurations.
+    """Live edges whose files are in one folder. Use it in a ``with`` block, which ends all processes.
 
-    Use it in a ``with``: however that ends, no process stays.
+    regions: by edge. model, method: sections of their configurations.
     """
 
     def __init__(
@@ -49,16 +49,16 @@ class DemoFleet:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         ports = _free_ports(2 * len(regions))
         self._ports = dict(zip(regions, zip(ports[::2], ports[1::2], strict=True), strict=True))
-        self._write(model, method)
+        self._write_files(model, method)
 
-    def _write(self, model: Mapping[str, Any], method: Mapping[str, Any]) -> None:
+    def _write_files(self, model: Mapping[str, Any], method: Mapping[str, Any]) -> None:
         authority, now = CertificateFolder(self.folder / "certs"), dt.datetime.now(dt.UTC)
-        authority.init("demo", now=now, days=2 * DAYS)
+        authority.init("demo", now=now, days=2 * CERTIFICATE_DAYS)
         (self.folder / "fleet.secret").write_text(secrets.token_hex(16))
         self.policy.write_text("# deny from=REGION-OR-EDGE to=REGION-OR-EDGE\n")
         seeds = [f"{HOST}:{peers}" for _, peers in list(self._ports.values())[:2]]
         for name, region in self.regions.items():
-            authority.issue(name, region, [HOST], now=now, days=DAYS)
+            authority.issue(name, region, [HOST], now=now, days=CERTIFICATE_DAYS)
             public, peers = self._ports[name]
             config = {
                 "edge": name,
@@ -87,76 +87,76 @@ class DemoFleet:
         self.stop()
 
     def url(self, name: str) -> str:
-        """Where an edge answers."""
+        """Return the URL of an edge."""
         return f"http://{HOST}:{self._ports[name][0]}"
 
-    def log(self, name: str) -> Path:
-        """Where an edge says what it does."""
+    def log_file(self, name: str) -> Path:
+        """Return the path of an edge's log."""
         return self.folder / name / "log.txt"
 
     def save_logs(self, folder: Path) -> Path:
-        """Copy what all edges have said to a folder that stays."""
+        """Copy the logs of all edges to another folder, and return it."""
         folder.mkdir(parents=True, exist_ok=True)
         for name in self._processes:
-            shutil.copyfile(self.log(name), folder / f"{name}.txt")
+            shutil.copyfile(self.log_file(name), folder / f"{name}.txt")
         return folder
 
     def start(self, names: Sequence[str] | None = None) -> None:
-        """Start edges, all if none are named."""
+        """Start some edges; None: all."""
         for name in names if names is not None else self.regions:
             command = [sys.executable, "-m", "alphaedge", "edge", "serve", "--log", "text"]
             command += ["--config", str(self.folder / name / "edge.toml")]
-            with self.log(name).open("ab") as log:
+            with self.log_file(name).open("ab") as log:
                 self._processes[name] = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_die_with(os.getpid())
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_end_with_parent(os.getpid())
                 )
 
     def kill(self, name: str) -> None:
-        """kill -9, as a power cut would have it."""
+        """Kill an edge with SIGKILL, like a power cut."""
         self._processes[name].kill()
         self._processes[name].wait()
 
-    def cut(self, one: str, other: str) -> None:
-        """Forbid a link, in both directions."""
+    def cut_link(self, one: str, other: str) -> None:
+        """Forbid a link in both directions, by the policy."""
         with self.policy.open("a") as policy:
             policy.write(f"deny from={one} to={other}\ndeny from={other} to={one}\n")
 
-    def running(self, name: str) -> bool:
-        """Whether its process is there."""
+    def is_running(self, name: str) -> bool:
+        """Whether the process of an edge runs."""
         process = self._processes.get(name)
         return process is not None and process.poll() is None
 
-    def check(self, names: Sequence[str]) -> None:
-        """An error if one of them has ended by itself."""
+    def check_running(self, names: Sequence[str]) -> None:
+        """Raise ``FleetError`` if one of these edges has ended."""
         for name in names:
             process = self._processes.get(name)
             if process is not None and process.poll() is not None:
                 raise FleetError(f"{name} has ended (code {process.returncode})")
 
     def stop(self) -> None:
-        """End all, and wait until they have."""
-        here = [process for process in self._processes.values() if process.poll() is None]
-        for process in here:
+        """Stop all edges and wait until they have ended."""
+        running = [process for process in self._processes.values() if process.poll() is None]
+        for process in running:
             process.terminate()
-        for process in here:
+        for process in running:
             try:
-                process.wait(GRACE)
+                process.wait(STOP_TIMEOUT_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
 
 
-def _die_with(parent: int) -> Any:
-    """What a child does before it becomes an edge: it asks to be ended when this process ends, however that is.
+def _end_with_parent(parent: int) -> Any:
+    """Return what a child process does first: it asks to be ended when this process ends, for whatever reason.
 
-    And Ctrl-C in the terminal is for this process alone, which ends the others in order.
+    It also leaves the process group, so that Ctrl-C reaches only this process, which then stops the edges.
     """
 
     def prepare() -> None:
         os.setpgrp()
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-            if os.getppid() != parent:  # it has ended already
+            if os.getppid() != parent:  # the parent has ended already
                 os._exit(1)
 
     return prepare
@@ -164,7 +164,7 @@ def _die_with(parent: int) -> Any:
 
 def _free_ports(count: int) -> list[int]:
     sockets = [socket.create_server((HOST, 0)) for _ in range(count)]
-    found = [s.getsockname()[1] for s in sockets]
+    ports = [s.getsockname()[1] for s in sockets]
     for s in sockets:
         s.close()
-    return found
+    return ports

@@ -1,4 +1,4 @@
-"""The report of a demonstration: one page with a table, pictures and what happened, and its numbers as JSON."""
+"""The report of a demonstration: a page with a table, figures and the incidents, and the summary as JSON."""
 
 import time
 from collections.abc import Sequence
@@ -7,87 +7,93 @@ from pathlib import Path
 import msgspec
 from rich.filesize import decimal
 
-from alphaedge.demo import pictures
-from alphaedge.demo.numbers import Numbers
-from alphaedge.demo.run import Played
+from alphaedge.demo import figures
+from alphaedge.demo.run import DemoResult
+from alphaedge.demo.summary import DemoSummary
 from alphaedge.report.page import Block, Grid, Heading, Picture, Text, write
 
-COLUMNS = ("edge", "region", "live", "alone", "gain", "batches", "mixes", "fetched", "p50 ms", "p99 ms")
+COLUMNS = ("edge", "region", "live", "alone", "gain", "batches", "mixes", "pulled", "p50 ms", "p99 ms")
+TITLE = "AlphaEdge: a demonstration"
 
 
-def rows(found: Numbers) -> list[list[str]]:
-    """The table, edge by edge, and the mean of the honest ones."""
-    made = []
-    for e in found.edges:
+def summary_rows(summary: DemoSummary) -> list[list[str]]:
+    """Return the table: a row per edge, and the mean of the honest ones."""
+    rows = []
+    for e in summary.edges:
         name = f"{e.edge} (hostile)" if e.hostile else e.edge
         gain = "" if e.hostile else _gain(e.score, e.alone)
         counts = [f"{e.batches:,}", f"{e.aggregations:,}", decimal(e.bytes), _number(e.p50, 1), _number(e.p99, 1)]
-        made.append([name, e.region, _number(e.score, 4), _number(e.alone, 4), gain, *counts])
-    made.append(["mean, honest", "", _number(found.score, 4), _number(found.alone, 4), _gain(found.score, found.alone)])
-    made[-1] += [""] * (len(COLUMNS) - len(made[-1]))
-    return made
+        rows.append([name, e.region, _number(e.score, 4), _number(e.alone, 4), gain, *counts])
+    mean = [_number(summary.score, 4), _number(summary.alone, 4), _gain(summary.score, summary.alone)]
+    rows.append(["mean, honest", "", *mean] + [""] * (len(COLUMNS) - 5))
+    return rows
 
 
-def sentences(found: Numbers) -> list[str]:
-    """What came of it, in words."""
-    said = [
-        f"{found.events:,} predictions in {found.seconds:.0f} s, {found.failures} of them failed; "
-        f"{found.undelivered} outcomes were not delivered."
+def summary_sentences(summary: DemoSummary) -> list[str]:
+    """Return the summary in words."""
+    sentences = [
+        f"{summary.events:,} predictions in {summary.seconds:.0f} s, of which {summary.failures} requests failed; "
+        f"{summary.undelivered} labels were not delivered."
     ]
-    for r in found.reactions:
+    for r in summary.reactions:
         mixes = "1 mix" if r.aggregations == 1 else f"{r.aggregations} mixes"
-        after = "never let it fall below 0.02" if r.aggregations is None else f"below 0.02 after {mixes}"
-        said.append(f"{r.edge} gave {r.hostile} a share of {r.share:.2f} before it turned hostile: {after}.")
-    said += [
-        f"{e.edge} was dark for {e.dark:.0f} s; clients waited until it was back, which is its p99."
-        for e in found.edges
-        if e.dark
+        after = "its share never fell below 0.02" if r.aggregations is None else f"below 0.02 after {mixes}"
+        sentences.append(f"{r.edge} gave {r.hostile} a share of {r.share:.2f} before it turned hostile: {after}.")
+    sentences += [
+        f"{e.edge} was down for {e.down_seconds:.0f} s. Clients waited until it was back, which shows in its p99."
+        for e in summary.edges
+        if e.down_seconds
     ]
-    if found.score is not None and found.alone is not None and found.score <= found.alone:
-        said.append(
-            "Learning from each other did not pay here. Edges alone are simulated: they learn from a batch before the "
-            "next one comes, while learners on a busy machine fall behind, and a short run has few mixes."
+    if summary.score is not None and summary.alone is not None and summary.score <= summary.alone:
+        sentences.append(
+            "The edges did not gain from each other here. Edges alone are simulated: they learn each batch before the "
+            "next one comes, while live learners lag behind on a busy machine, and a short run has few mixes."
         )
-    return said
+    return sentences
 
 
-def save(played: Played, found: Numbers, folder: Path) -> Path:
-    """Write ``report.html``, ``report.md``, the figures and ``summary.json``; the page's path."""
+def save_report(result: DemoResult, summary: DemoSummary, folder: Path) -> Path:
+    """Write report.html, report.md, the figures, summary.json and replay.json; return the path of report.html."""
     folder.mkdir(parents=True, exist_ok=True)
-    write(_page(played, found), folder, "report", "AlphaEdge, a demonstration")
-    (folder / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2))
-    (folder / "replay.json").write_bytes(played.outcome.json())
+    write(_blocks(result, summary), folder, "report", TITLE)
+    (folder / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2))
+    (folder / "replay.json").write_bytes(result.replay.to_json())
     return folder / "report.html"
 
 
-def _page(played: Played, found: Numbers) -> Sequence[Block]:
+def _blocks(result: DemoResult, summary: DemoSummary) -> Sequence[Block]:
     blocks: list[Block] = [
-        Heading("AlphaEdge, a demonstration", 1),
+        Heading(TITLE, 1),
         Text(
-            f"{len(found.edges)} edges, each a server of its own, predicted and learned for {found.seconds:.0f} s. "
-            "Each pulled models from peers that it chose itself, and learned how much of each to mix into its own. "
-            f"**live** is the mean {found.metric} of what the edges predicted before they knew the outcome, **alone** "
-            "that of edges that learn from the same events without peers (simulated)."
+            f"{len(summary.edges)} edges, each with a server and a learner, predicted and learned for "
+            f"{summary.seconds:.0f} s. Each edge chose the peers that it pulled models from, and learned how much of "
+            f"each to mix into its own. **live** is the mean {summary.metric} of the edges' predictions, made before "
+            "their labels were known. **alone** is that of simulated edges that learn from the same events without "
+            "peers."
         ),
-        Grid(COLUMNS, rows(found)),
-        *(Text(sentence) for sentence in sentences(found)),
-        Heading("What happened"),
-        *(Text(f"`{time.strftime('%H:%M:%S', time.localtime(at))}` {scene.text}") for at, scene in played.scenes),
+        Grid(COLUMNS, summary_rows(summary)),
+        *(Text(sentence) for sentence in summary_sentences(summary)),
+        Heading("Incidents"),
+        *(
+            Text(f"`{time.strftime('%H:%M:%S', time.localtime(at))}` {incident.describe()}")
+            for at, incident in result.incidents
+        ),
         Heading("Scores"),
-        Picture("scores", "The score of each edge over time; dashed lines mark what happened", pictures.scores(played)),
+        Picture("scores", "Score of each edge over time; dashed lines mark incidents", figures.draw_scores(result)),
     ]
-    for scene in {scene.edge: scene for _, scene in played.scenes if scene.kind == "hostile"}.values():
+    for hostile in dict.fromkeys(incident.edge for _, incident in result.incidents if incident.kind == "hostile"):
+        figure = figures.draw_hostile_share(result, hostile)
         blocks += [
-            Heading(f"Who listens to {scene.edge}"),
-            Picture("trust", f"The share of {scene.edge} in the others' mixes", pictures.trust(played, scene.edge)),
+            Heading(f"Who listens to {hostile}"),
+            Picture("hostile-share", f"Share of {hostile} in the mixes of the others", figure),
         ]
     return [
         *blocks,
         Heading("Who learns from whom"),
-        Text("A row is an edge, a column the model that it takes; the diagonal is its own."),
-        Picture("weights", "Shares of all mixes at five moments", pictures.matrices(played)),
-        Heading("How long predictions took"),
-        Picture("latency", "Cumulative latency of predictions, edge by edge", pictures.latency(played)),
+        Text("A row is an edge, a column a model that it mixes; the diagonal is its own."),
+        Picture("weights", "Shares of all mixes at five moments", figures.draw_matrices(result)),
+        Heading("Latency of predictions"),
+        Picture("latency", "Cumulative latency of predictions, one line per edge", figures.draw_latency(result)),
     ]
 
 

@@ -1,4 +1,4 @@
-"""A demonstration: a fleet is started, gets its events over HTTP, and the story is played on it."""
+"""The run of a demonstration: start the fleet, send it events over HTTP, and cause the incidents of the scenario."""
 
 import asyncio
 import contextlib
@@ -9,52 +9,55 @@ from typing import Final, final
 
 from alphaedge.data.stream import Dataset, Stream
 from alphaedge.demo.fleet import DemoFleet
-from alphaedge.demo.story import Scene, taught
-from alphaedge.demo.watch import Watcher
+from alphaedge.demo.scenario import Incident, hostile_labels
+from alphaedge.demo.watcher import FleetWatcher
 from alphaedge.errors import FleetError
 from alphaedge.inference.client import EdgeClient
 from alphaedge.monitoring.frames import Frame
 from alphaedge.monitoring.vitals import EdgeView
-from alphaedge.replay.pace import Options
+from alphaedge.replay.options import ReplayOptions
 from alphaedge.replay.plan import speed_for
 from alphaedge.replay.result import ReplayResult
 from alphaedge.replay.run import Progress, Replay
 
-MODEL: Final = "shop"  # its name in the edges' URLs
-PATIENCE: Final = 300.0  # seconds in which all edges must have started
-NAMED: Final = 5  # edges in a message
-LOOK: Final = 0.1
+MODEL_NAME: Final = "shop"  # in the edges' URLs
+START_TIMEOUT_SECONDS: Final = 300.0  # for all edges
 LEARNING_TIMEOUT_SECONDS: Final = 60.0  # at the end, for the edges to learn and report what they were sent
+POLL_INTERVAL_SECONDS: Final = 0.1
+MAX_LISTED_NAMES: Final = 5  # edges in a message
 
 
 @final
 @dataclass
-class Shot:
-    """What is to be seen at a moment. phase: what is being done. seconds, left: since the start of the traffic, and to
-    its end. played: the scenes until now, with their moments (seconds since 1970)."""
+class DemoState:
+    """What to show of a demonstration now.
+
+    phase: what it does. seconds, seconds_left: since the start of the traffic, and to its end. incidents: until now,
+    with their times (seconds since 1970).
+    """
 
     phase: str
-    watcher: Watcher
+    watcher: FleetWatcher
     seconds: float = 0.0
-    left: float | None = None
+    seconds_left: float | None = None
     progress: Progress | None = None
-    played: list[tuple[float, Scene]] = field(default_factory=list)
+    incidents: list[tuple[float, Incident]] = field(default_factory=list)
 
 
 @final
 @dataclass(frozen=True)
-class Played:
-    """What came of a demonstration. began: the start of the traffic, in seconds since 1970."""
+class DemoResult:
+    """The result of a demonstration. started: the start of the traffic, seconds since 1970. incidents: with times."""
 
-    began: float
-    outcome: ReplayResult
-    scenes: Sequence[tuple[float, Scene]]
+    started: float
+    replay: ReplayResult
+    incidents: Sequence[tuple[float, Incident]]
     frames: Sequence[Frame]
 
 
 @final
 class Demonstration:
-    """One run on a fleet. streams: by the edge's name. scenes: what happens. show: gets what is to be seen, often."""
+    """One run on a fleet. streams: by edge. seconds: of traffic. show: called often with the state."""
 
     def __init__(
         self,
@@ -63,105 +66,108 @@ class Demonstration:
         streams: Mapping[str, Stream],
         *,
         seconds: float,
-        scenes: Sequence[Scene],
-        options: Options,
-        show: Callable[[Shot], None],
+        scenario: Sequence[Incident],
+        options: ReplayOptions,
+        show: Callable[[DemoState], None],
     ) -> None:
         self._fleet, self._data, self._streams = fleet, data, streams
-        self._seconds, self._scenes, self._show = seconds, list(scenes), show
-        self._options = options
-        harmed = {scene.edge for scene in scenes if scene.kind in ("kill", "hostile")}
-        prefer = sorted(streams, key=lambda name: name in harmed)
-        self._shot = Shot("starting the edges", Watcher(fleet, prefer))
+        self._seconds, self._scenario, self._options, self._show = seconds, list(scenario), options, show
+        harmed = {incident.edge for incident in scenario if incident.kind in ("kill", "hostile")}
+        preferred = sorted(streams, key=lambda name: name in harmed)
+        self._state = DemoState("starting the edges", FleetWatcher(fleet, preferred))
 
-    async def run(self, stop: asyncio.Event) -> Played | None:
-        """Play it; None if it was stopped before the traffic began. Stopped later, it ends early and in order."""
+    async def run(self, stop: asyncio.Event) -> DemoResult | None:
+        """Run it; return None if ``stop`` is set before the traffic starts. Stopped later, it ends early."""
         async with contextlib.AsyncExitStack() as stack:
-            clients = {name: EdgeClient(self._fleet.url(name), model=MODEL) for name in self._streams}
+            clients = {name: EdgeClient(self._fleet.url(name), model=MODEL_NAME) for name in self._streams}
             for client in clients.values():
                 stack.push_async_callback(client.close)
-            if not await self._started(clients, stop):
-                return None
-            return await self._traffic(clients, stop)
+            await self._wait_until_ready(clients, stop)
+            return None if stop.is_set() else await self._send_traffic(clients, stop)
 
-    async def _started(self, clients: Mapping[str, EdgeClient], stop: asyncio.Event) -> bool:
-        end, waiting = time.monotonic() + PATIENCE, set(clients)
+    async def _wait_until_ready(self, clients: Mapping[str, EdgeClient], stop: asyncio.Event) -> None:
+        end, waiting = time.monotonic() + START_TIMEOUT_SECONDS, sorted(clients)
         while waiting and not stop.is_set():
-            self._fleet.check(sorted(waiting))
-            found = await asyncio.gather(*(clients[name].ready() for name in sorted(waiting)))
-            waiting -= {name for name, ready in zip(sorted(waiting), found, strict=True) if ready}
-            self._shot.phase = f"starting the edges: {len(clients) - len(waiting)} of {len(clients)} are ready"
-            self._show(self._shot)
+            self._fleet.check_running(waiting)
+            ready = await asyncio.gather(*(clients[name].ready() for name in waiting))
+            waiting = [name for name, is_ready in zip(waiting, ready, strict=True) if not is_ready]
+            self._state.phase = f"starting the edges: {len(clients) - len(waiting)} of {len(clients)} are ready"
+            self._show(self._state)
             if time.monotonic() > end:
-                raise FleetError(f"{_listed(sorted(waiting))}: not ready after {PATIENCE:g} s")
-            await asyncio.sleep(LOOK)
-        return not stop.is_set()
+                raise FleetError(f"{_list_names(waiting)}: not ready after {START_TIMEOUT_SECONDS:g} s")
+            await asyncio.sleep(POLL_INTERVAL_SECONDS)
 
-    async def _traffic(self, clients: Mapping[str, EdgeClient], stop: asyncio.Event) -> Played:
-        shot, counts = self._shot, {name: len(stream) for name, stream in self._streams.items()}
-        options = self._options
-        labels = taught(self._scenes, counts, self._data.label_range())
+    async def _send_traffic(self, clients: Mapping[str, EdgeClient], stop: asyncio.Event) -> DemoResult:
+        state, counts = self._state, {name: len(stream) for name, stream in self._streams.items()}
         replay = Replay(
-            self._streams, clients, options, task=self._data.task, labels=labels, id_values=self._data.id_values
+            self._streams,
+            clients,
+            self._options,
+            task=self._data.task,
+            alter_labels=hostile_labels(self._scenario, counts, self._data.flip),
+            id_values=self._data.id_values,
         )
-        began, start = time.time(), time.monotonic()
-        shot.phase = "traffic"
+        started, start = time.time(), time.monotonic()
+        state.phase = "traffic"
 
-        def progress(found: Progress) -> None:
-            shot.seconds, shot.left, shot.progress = time.monotonic() - start, found.left, found
-            self._show(shot)
+        def show_progress(progress: Progress) -> None:
+            state.seconds, state.seconds_left = time.monotonic() - start, progress.seconds_left
+            state.progress = progress
+            self._show(state)
 
-        beside = [asyncio.create_task(shot.watcher.follow()), asyncio.create_task(self._play(start))]
+        tasks = [asyncio.create_task(state.watcher.follow()), asyncio.create_task(self._cause_incidents(start))]
         try:
-            await replay.run(on_progress=progress, stop=stop)
-            for task in beside:
+            await replay.run(on_progress=show_progress, stop=stop)
+            for task in tasks:
                 if task.done():
-                    task.result()
-            await self._learned(replay.outcome(), stop)
+                    task.result()  # raises the error that ended it
+            await self._wait_until_learned(replay.result(), stop)
         finally:
-            for task in beside:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
-        return Played(began, replay.outcome(), list(shot.played), list(shot.watcher.frames))
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return DemoResult(started, replay.result(), list(state.incidents), list(state.watcher.frames))
 
-    async def _play(self, start: float) -> None:
-        """Do what the story says, each scene at its moment."""
-        for scene in sorted(self._scenes, key=lambda scene: scene.at):
-            await asyncio.sleep(max(0.0, start + scene.at * self._seconds - time.monotonic()))
-            if scene.kind == "kill":
-                self._fleet.kill(scene.edge)
-            elif scene.kind == "restart":
-                self._fleet.start([scene.edge])
-            elif scene.kind == "cut":
-                self._fleet.cut(scene.edge, scene.peer)
-            self._shot.played.append((time.time(), scene))
-        await asyncio.Event().wait()  # it is for whoever runs this to end it
+    async def _cause_incidents(self, start: float) -> None:
+        """Cause each incident at its time, then wait to be cancelled."""
+        for incident in sorted(self._scenario, key=lambda incident: incident.at):
+            await asyncio.sleep(max(0.0, start + incident.at * self._seconds - time.monotonic()))
+            if incident.kind == "kill":
+                self._fleet.kill(incident.edge)
+            elif incident.kind == "restart":
+                self._fleet.start([incident.edge])
+            elif incident.kind == "cut":
+                self._fleet.cut_link(incident.edge, incident.peer)
+            self._state.incidents.append((time.time(), incident))
+        await asyncio.Event().wait()
 
-    async def _learned(self, result: ReplayResult, stop: asyncio.Event) -> None:
-        """Wait until every edge reports all batches that its labels make; learners may lag behind on a busy machine."""
-        labels = {one.edge: one.feedback.accepted + one.feedback.known for one in result.edges}
+    async def _wait_until_learned(self, result: ReplayResult, stop: asyncio.Event) -> None:
+        """Wait until every edge reports all batches that its labels make; learners lag behind on a busy machine."""
+        labels = {edge.edge: edge.feedback.accepted + edge.feedback.known for edge in result.edges}
         end = time.monotonic() + LEARNING_TIMEOUT_SECONDS
         while not stop.is_set() and time.monotonic() < end:
-            behind = lagging(self._shot.watcher.state, labels, self._options.batch_size)
+            behind = lagging_edges(self._state.watcher.state, labels, self._options.batch_size)
             if not behind:
                 return
-            self._shot.phase = f"learning the last labels: {_listed(behind)}"
-            self._show(self._shot)
-            await asyncio.sleep(LOOK)
+            self._state.phase = f"learning the last labels: {_list_names(behind)}"
+            self._show(self._state)
+            await asyncio.sleep(POLL_INTERVAL_SECONDS)
 
 
-def lagging(state: Mapping[str, EdgeView], labels: Mapping[str, int], batch_size: int) -> list[str]:
-    """Edges that report fewer batches than their labels make. labels: how many each edge has accepted."""
+def lagging_edges(state: Mapping[str, EdgeView], labels: Mapping[str, int], batch_size: int) -> list[str]:
+    """Return the edges that report fewer batches than their labels make. labels: how many each edge has accepted."""
     batches = {name: state[name].vitals.batches if name in state else 0 for name in labels}
     return [name for name, count in labels.items() if batches[name] < count // batch_size]
 
 
-def pace(streams: Mapping[str, Stream], *, seconds: float, batch_size: int, per_request: int) -> Options:
-    """A speed at which all events take so long."""
-    options = Options(per_request=per_request, batch_size=batch_size, connections=4, patience=PATIENCE)
+def demo_options(streams: Mapping[str, Stream], *, seconds: float, batch_size: int, per_request: int) -> ReplayOptions:
+    """Return options with a speed at which all events take so many seconds."""
+    options = ReplayOptions(
+        per_request=per_request, batch_size=batch_size, connections=4, patience=START_TIMEOUT_SECONDS
+    )
     return replace(options, speed=speed_for(streams.values(), options, seconds))
 
 
-def _listed(names: Sequence[str]) -> str:
-    rest = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
+def _list_names(names: Sequence[str]) -> str:
+    rest = len(names) - MAX_LISTED_NAMES
+    return ", ".join(names[:MAX_LISTED_NAMES]) + (f" and {rest} more" if rest > 0 else "")

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from alphaedge.data.stream import Dataset, Stream
 from alphaedge.experiments.cell import CellResult, curve
-from alphaedge.metrics import SCORES, mean
+from alphaedge.scoring import SCORES, mean
 from alphaedge.simulation.conditions import Conditions
 from alphaedge.simulation.run_result import RunResult
 

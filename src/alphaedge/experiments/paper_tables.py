@@ -29,8 +29,8 @@ from alphaedge.experiments.score_table import (
     with_footnotes,
 )
 from alphaedge.experiments.scores import LEVEL_MARGIN, cell_score, score_of_runs
-from alphaedge.metrics import mean
 from alphaedge.report.page import NO_NUMBER, Block, Grid, Heading, Text
+from alphaedge.scoring import mean
 
 REFERENCES: Final = ("prior", "persistence", "noagg", "alphaedge", "pooled")
 

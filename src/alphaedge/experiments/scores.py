@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from alphaedge.experiments.cell import CellResult
-from alphaedge.metrics import interval95, mean
+from alphaedge.scoring import interval95, mean
 
 # Like is compared with like: the paper's literal settings with rivals that use them too.
 RIVALS: Final[Mapping[str, Sequence[str]]] = {

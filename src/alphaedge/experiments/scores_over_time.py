@@ -5,9 +5,9 @@ from statistics import median
 from alphaedge.experiments.cell import CURVE_SEGMENTS, CellResult
 from alphaedge.experiments.plan import MAIN_METHODS, Plan
 from alphaedge.experiments.score_table import Lookup, title
-from alphaedge.metrics import mean
 from alphaedge.report.charts import add_legend, draw_lines, make_charts
 from alphaedge.report.page import Block, Heading, Picture, Text
+from alphaedge.scoring import mean
 
 
 def scores_over_time(plan: Plan, get: Lookup) -> list[Block]:

@@ -1,7 +1,7 @@
-"""A fleet at a moment, as one of its edges sees it, and what happened between two moments. Pure.
+"""Frames: the state of a fleet at a moment, as one of its edges sees it, and the events since the frame before. Pure.
 
-A frame has the edges that changed since the frame before it, so that a fleet of hundreds costs little; the first frame
-of a history has all of them. Merging two frames that follow each other gives the frame that covers both.
+A frame holds only the edges that changed since the frame before, so that a fleet of hundreds costs little; the first
+frame of a history holds all edges. Two frames that follow each other can be merged into one that covers both.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,77 +11,101 @@ import msgspec
 
 from alphaedge.monitoring.vitals import EdgeView, Link
 
-FADED: Final = 0.02  # a share below this has no say any more
-Kind = Literal["joined", "left", "back", "linked", "unlinked", "faded", "refused", "schema", "note"]
+FADED_SHARE: Final = 0.02  # a neighbour with a smaller share hardly counts in the mix
+EventKind = Literal[
+    "joined",
+    "down",
+    "up",
+    "neighbour_added",
+    "neighbour_removed",
+    "neighbour_faded",
+    "model_refused",
+    "schema_differs",
+    "schema_matches",
+]
+_SENTENCES: Final[Mapping[EventKind, str]] = {
+    "joined": "{edge} joined",
+    "down": "{edge} stopped answering",
+    "up": "{edge} answers again",
+    "neighbour_added": "{edge} now learns from {peer}",
+    "neighbour_removed": "{edge} no longer learns from {peer}",
+    "neighbour_faded": "{edge} gives {peer} almost no weight",
+    "model_refused": "{edge} refused a model of {peer}",
+    "schema_differs": "{edge} has another schema and can't mix",
+    "schema_matches": "{edge} has the fleet's schema again",
+}
 
 
 @final
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that happened to an edge; ``peer`` where another had a part in it."""
+class FleetEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that happened to an edge. time: seconds since 1970. peer: the other edge, if there is one."""
 
     time: float
     edge: str
-    kind: Kind
+    kind: EventKind
     peer: str = ""
-    text: str = ""
+
+    def describe(self) -> str:
+        """Return the event as a sentence."""
+        return _SENTENCES[self.kind].format(edge=self.edge, peer=self.peer)
 
 
 @final
 class Frame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The edges that changed, and what happened, since the frame before."""
+    """The edges that changed, and the events, since the frame before. time: seconds since 1970."""
 
     time: float
     edges: dict[str, EdgeView] = {}
-    events: tuple[Event, ...] = ()
+    events: tuple[FleetEvent, ...] = ()
 
 
 @final
 class Fleet(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a page needs to begin with. edge: who tells. frames: oldest first."""
+    """The history of a fleet. edge: the edge that saw it. now: its time, seconds since 1970. frames: oldest first."""
 
     edge: str
     now: float
     frames: Sequence[Frame]
 
 
-def step(before: Mapping[str, EdgeView], after: Mapping[str, EdgeView], time: float) -> Frame:
-    """The frame that leads from one state of the fleet to the next."""
-    changed = {name: seen for name, seen in after.items() if before.get(name) != seen}
-    events = tuple(e for name, seen in changed.items() for e in _events(name, before.get(name), seen, time))
+def make_frame(before: Mapping[str, EdgeView], after: Mapping[str, EdgeView], time: float) -> Frame:
+    """Return the frame that leads from one state of the fleet to the next."""
+    changed = {name: view for name, view in after.items() if before.get(name) != view}
+    events = tuple(e for name, view in changed.items() for e in _events(name, before.get(name), view, time))
     return Frame(time=time, edges=changed, events=events if before else ())
 
 
-def merge(first: Frame, second: Frame) -> Frame:
-    """One frame for two that follow each other."""
+def merge_frames(first: Frame, second: Frame) -> Frame:
+    """Merge two frames that follow each other."""
     return Frame(time=second.time, edges={**first.edges, **second.edges}, events=(*first.events, *second.events))
 
 
-def latest(frames: Sequence[Frame]) -> dict[str, EdgeView]:
-    """The state of the fleet after all frames of a history."""
-    return {name: seen for frame in frames for name, seen in frame.edges.items()}
+def latest_state(frames: Sequence[Frame]) -> dict[str, EdgeView]:
+    """Return the state of the fleet after all frames of a history."""
+    return {name: view for frame in frames for name, view in frame.edges.items()}
 
 
-def _events(name: str, before: EdgeView | None, after: EdgeView, time: float) -> Iterator[Event]:
-    def event(kind: Kind, peer: str = "", text: str = "") -> Event:
-        return Event(time=time, edge=name, kind=kind, peer=peer, text=text)
+def _events(name: str, before: EdgeView | None, after: EdgeView, time: float) -> Iterator[FleetEvent]:
+    def event(kind: EventKind, peer: str = "") -> FleetEvent:
+        return FleetEvent(time=time, edge=name, kind=kind, peer=peer)
 
     if before is None:
         yield event("joined")
         return
     if before.alive != after.alive:
-        yield event("back" if after.alive else "left")
-    if before.mixes != after.mixes:
-        yield event("schema", text="the same model schema again" if after.mixes else "another model schema: no mixing")
-    was, now = before.vitals, after.vitals
-    for peer in now.neighbours:
-        if peer not in was.neighbours:
-            yield event("linked", peer)
-    for peer in was.neighbours:
-        if peer not in now.neighbours:
-            yield event("unlinked", peer)
-    for peer, link in now.links.items():
-        old = was.links.get(peer, Link())
-        if old.share >= FADED > link.share and peer in now.neighbours:
-            yield event("faded", peer)
-        if link.refused > old.refused:
-            yield event("refused", peer)
+        yield event("up" if after.alive else "down")
+    if before.same_schema != after.same_schema:
+        yield event("schema_matches" if after.same_schema else "schema_differs")
+    old, new = before.vitals, after.vitals
+    for peer in new.neighbours:
+        if peer not in old.neighbours:
+            yield event("neighbour_added", peer)
+    for peer in old.neighbours:
+        if peer not in new.neighbours:
+            yield event("neighbour_removed", peer)
+    for peer, link in new.links.items():
+        old_link = old.links.get(peer, Link())
+        if old_link.share >= FADED_SHARE > link.share and peer in new.neighbours:
+            yield event("neighbour_faded", peer)
+        if link.refused > old_link.refused:
+            yield event("model_refused", peer)

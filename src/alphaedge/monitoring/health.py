@@ -1,20 +1,24 @@
-"""How a fleet is doing, edge by edge, in words: for a table, a script and an exit code. Pure."""
+"""The health of a fleet, one word per edge: for a table, a script and an exit code. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal, final
 
 import msgspec
 
 from alphaedge.monitoring.vitals import EdgeView
 
-STALE: Final = 3  # publications of a peer that an edge may lack
+MAX_PUBLICATIONS_BEHIND: Final = 3  # of every neighbour; an edge that is further behind is stale
 State = Literal["ok", "waiting", "alone", "stale", "other schema", "down"]
-SICK: Final = frozenset[State]({"alone", "stale", "other schema", "down"})
+UNHEALTHY: Final = frozenset[State]({"alone", "stale", "other schema", "down"})
 
 
 @final
 class EdgeHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """One edge. waiting: it is there and has not learned a batch yet. alone: it is there, and none of its peers is."""
+    """The health of one edge.
+
+    state: ``waiting`` has not learned a batch yet; ``alone`` has neighbours, and none of them is up; ``stale`` is too
+    far behind all neighbours that are up. bytes, refused: over all links. peers: shares of the neighbours.
+    """
 
     edge: str
     region: str
@@ -29,13 +33,13 @@ class EdgeHealth(msgspec.Struct, frozen=True, kw_only=True):
     peers: dict[str, float]
 
 
-def edge_health(name: str, seen: EdgeView, fleet: Mapping[str, EdgeView]) -> EdgeHealth:
-    """What is to be said of an edge."""
-    vitals = seen.vitals
+def edge_health(name: str, view: EdgeView, fleet: Mapping[str, EdgeView]) -> EdgeHealth:
+    """Return the health of an edge in a fleet."""
+    vitals = view.vitals
     return EdgeHealth(
         edge=name,
-        region=seen.region,
-        state=_state(seen, fleet),
+        region=view.region,
+        state=_state(view, fleet),
         score=vitals.score,
         recent=vitals.recent,
         batches=vitals.batches,
@@ -48,25 +52,25 @@ def edge_health(name: str, seen: EdgeView, fleet: Mapping[str, EdgeView]) -> Edg
 
 
 def fleet_health(fleet: Mapping[str, EdgeView]) -> list[EdgeHealth]:
-    """All edges, in the order of their names."""
+    """Return the health of all edges, in order of names."""
     return [edge_health(name, fleet[name], fleet) for name in sorted(fleet)]
 
 
-def is_healthy(found: list[EdgeHealth]) -> bool:
-    """Whether nothing needs a look."""
-    return bool(found) and all(one.state not in SICK for one in found)
+def is_healthy(edges: Sequence[EdgeHealth]) -> bool:
+    """Whether there are edges and none is unhealthy."""
+    return bool(edges) and all(edge.state not in UNHEALTHY for edge in edges)
 
 
-def _state(seen: EdgeView, fleet: Mapping[str, EdgeView]) -> State:
-    if not seen.alive:
+def _state(view: EdgeView, fleet: Mapping[str, EdgeView]) -> State:
+    if not view.alive:
         return "down"
-    if not seen.mixes:
+    if not view.same_schema:
         return "other schema"
-    vitals = seen.vitals
+    vitals = view.vitals
     if not vitals.batches:
         return "waiting"
-    there = [peer for peer in vitals.neighbours if peer in fleet and fleet[peer].alive]
-    if vitals.neighbours and not there:
+    up = [peer for peer in vitals.neighbours if peer in fleet and fleet[peer].alive]
+    if vitals.neighbours and not up:
         return "alone"
-    behind = [vitals.links[peer].behind for peer in there if peer in vitals.links]
-    return "stale" if behind and min(behind) > STALE else "ok"
+    behind = [vitals.links[peer].behind for peer in up if peer in vitals.links]
+    return "stale" if behind and min(behind) > MAX_PUBLICATIONS_BEHIND else "ok"

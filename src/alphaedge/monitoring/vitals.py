@@ -1,4 +1,4 @@
-"""What an edge reports about itself: a few numbers that may travel. No ids, no features, nothing of a single user."""
+"""Vitals: the numbers that an edge reports about itself. They hold no ids, no inputs, nothing about a single user."""
 
 from collections.abc import Mapping
 from typing import Final, final
@@ -31,8 +31,9 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An edge's report about itself.
 
     score: mean over all batches, each scored before it was learned from. recent: mean over the last batches.
-    p50, p99: latency of recent predictions in milliseconds. neighbours: the peers that it pulls from. links: by peer,
-    former neighbours included.
+    batches: learned from. aggregations: done. requests: predictions served. pending: predictions without a label.
+    p50, p99: latency of recent predictions in milliseconds. own_share: of the own model in the last mix. home_share: of
+    the home model in predictions. neighbours: the peers that it pulls from. links: by peer, former neighbours included.
     """
 
     score: float | None = None
@@ -51,11 +52,11 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @final
 class EdgeView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An edge as another edge sees it. mixes: both have the same schema."""
+    """An edge as another edge sees it. alive: it answers. same_schema: both can mix with each other."""
 
     region: str
     alive: bool
-    mixes: bool = True
+    same_schema: bool = True
     vitals: Vitals = Vitals()
 
 

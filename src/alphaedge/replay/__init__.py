@@ -1,1 +1,1 @@
-"""A data set, streamed to live edges over their HTTP API: a load generator that scores what it is answered."""
+"""Replay of a data set to live edges over their HTTP API: a load generator that scores the predictions."""

@@ -1,4 +1,4 @@
-"""Pictures of a replay: each edge's score over time, and how long predictions took."""
+"""Figures of a replay: the score of each edge over time, and the latency of predictions."""
 
 from pathlib import Path
 from typing import Final
@@ -7,68 +7,67 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from alphaedge.replay.result import EdgeResult, ReplayResult
+from alphaedge.replay.result import BARS_PER_DECADE, EdgeResult, ReplayResult
 from alphaedge.report.charts import make_charts, save
 from alphaedge.report.styles import FAINT, INK, PALETTE
 
-MOST_LINES: Final = 12  # edges that are told apart; with more, lines are faint and their mean is drawn
-POINTS: Final = 60  # of a line; batches are averaged to so many
+MAX_COLOURED_LINES: Final = 12  # with more edges, all lines are faint and have no names
+MAX_POINTS: Final = 60  # of a line; batches are averaged down to that
 
 
-def picture(outcome: ReplayResult) -> Figure:
-    """Score over time beside a histogram of latencies."""
+def draw_result(result: ReplayResult) -> Figure:
+    """Draw scores over time beside a histogram of latencies."""
     figure, (scores, latencies) = make_charts(2, "replay")
-    _scores(scores, outcome)
-    _latencies(latencies, outcome)
+    _draw_scores(scores, result)
+    _draw_latencies(latencies, result)
     return figure
 
 
-def save_all(outcome: ReplayResult, folder: Path) -> None:
-    """summary.json and replay.png in a folder that is there."""
-    (folder / "summary.json").write_bytes(outcome.json())
-    save(picture(outcome), folder / "replay.png")
+def save_result(result: ReplayResult, folder: Path) -> None:
+    """Write summary.json and replay.png to an existing folder."""
+    (folder / "summary.json").write_bytes(result.to_json())
+    save(draw_result(result), folder / "replay.png")
 
 
-def _scores(axes: Axes, outcome: ReplayResult) -> None:
-    few = len(outcome.edges) <= MOST_LINES
-    for place, edge in enumerate(outcome.edges):
-        x, y = _line(edge)
-        if few:
-            axes.plot(x, y, color=PALETTE[place % len(PALETTE)], linewidth=1.6, label=edge.edge)
+def _draw_scores(axes: Axes, result: ReplayResult) -> None:
+    coloured = len(result.edges) <= MAX_COLOURED_LINES
+    for number, edge in enumerate(result.edges):
+        x, y = _score_line(edge)
+        if coloured:
+            axes.plot(x, y, color=PALETTE[number % len(PALETTE)], linewidth=1.6, label=edge.edge)
         else:
             axes.plot(x, y, color=INK, alpha=0.25, linewidth=0.8)
-    if few and any(edge.series for edge in outcome.edges):
+    if coloured and any(edge.series for edge in result.edges):
         axes.legend(frameon=False, fontsize=8)
-    _dress(axes, "seconds", outcome.metric, f"{outcome.metric} of batches, averaged")
+    _style_axes(axes, "seconds", result.metric, f"{result.metric} of batches, averaged")
 
 
-def _line(edge: EdgeResult) -> tuple[list[float], list[float]]:
-    known = [(p.at, p.score) for p in edge.series if p.score is not None]
-    parts = [part for part in np.array_split(np.array(known, dtype=float).reshape(-1, 2), POINTS) if len(part)]
+def _score_line(edge: EdgeResult) -> tuple[list[float], list[float]]:
+    points = [(p.at, p.score) for p in edge.series if p.score is not None]
+    parts = [part for part in np.array_split(np.array(points, dtype=float).reshape(-1, 2), MAX_POINTS) if len(part)]
     means = [part.mean(axis=0).tolist() for part in parts]
     return [at for at, _ in means], [score for _, score in means]
 
 
-def _latencies(axes: Axes, outcome: ReplayResult) -> None:
-    bars = outcome.total.latency.histogram
-    if bars:
-        upper, counts = (np.array(part, dtype=float) for part in zip(*bars, strict=True))
-        lower = upper / 10 ** (1 / 12)
+def _draw_latencies(axes: Axes, result: ReplayResult) -> None:
+    latency = result.total.latency
+    if latency.histogram:
+        upper, counts = (np.array(part, dtype=float) for part in zip(*latency.histogram, strict=True))
+        lower = upper / 10 ** (1 / BARS_PER_DECADE)
         axes.bar(lower, counts, width=upper - lower, align="edge", color=PALETTE[0])
         axes.set_xscale("log")
-    found = outcome.total.latency
-    for place, (name, value) in enumerate({"p50": found.p50, "p95": found.p95, "p99": found.p99}.items()):
+    for number, (name, value) in enumerate({"p50": latency.p50, "p95": latency.p95, "p99": latency.p99}.items()):
         if value is not None:
             axes.axvline(
-                value, color=INK, linewidth=1, linestyle=("-", "--", ":")[place], label=f"{name} {value:.3g} ms"
+                value, color=INK, linewidth=1, linestyle=("-", "--", ":")[number], label=f"{name} {value:.3g} ms"
             )
-    if bars:
+    if latency.histogram:
         axes.legend(frameon=False, fontsize=8)
-    since = "sent" if outcome.speed is None else "to be sent"
-    _dress(axes, "milliseconds", "requests", f"latency of predictions, from when they were {since}")
+    since = "sent" if result.speed is None else "planned"
+    _style_axes(axes, "milliseconds", "requests", f"latency of predictions, from when they were {since}")
 
 
-def _dress(axes: Axes, x: str, y: str, title: str) -> None:
+def _style_axes(axes: Axes, x: str, y: str, title: str) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color=FAINT, linewidth=0.6)
     axes.set_axisbelow(True)

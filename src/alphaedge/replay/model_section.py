@@ -1,4 +1,4 @@
-"""The model's section of an edge's configuration that fits a data set. Pure."""
+"""The ``[model]`` section of an edge's configuration, for a data set. Pure."""
 
 from typing import Any, Final
 
@@ -6,13 +6,13 @@ import tomli_w
 
 from alphaedge.data.stream import Dataset
 
-MLP_HIDDEN: Final = (64, 32)  # as the simulator's; a DeepFM has what edges have by default
+MLP_HIDDEN: Final = (64, 32)  # as in the simulator; a DeepFM has the default of edges
 
 
 def model_section(data: Dataset, *, name: str = "model", batch_size: int = 50, rate: float | None = None) -> str:
-    """The ``[model]`` of an edge's configuration, as TOML. Rows of ids learn by the edges' own rule, Adagrad.
+    """Return the ``[model]`` section that fits a data set, as TOML. Rows of ids learn by Adagrad, the edges' default.
 
-    rate: of Adam; None is what edges have by default.
+    rate: the learning rate of Adam; None: the default of edges.
     """
     deepfm = data.task == "classify" or any(f.kind == "id" for f in data.fields)
     model: dict[str, Any] = {"name": name, "builtin": "deepfm" if deepfm else "mlp", "task": data.task}
@@ -23,8 +23,8 @@ def model_section(data: Dataset, *, name: str = "model", batch_size: int = 50, r
     model["batch_size"] = batch_size
     if rate is not None:
         model["rate"] = rate
-    parts = [f"# Fits {data.name}: put it in the place of [model] and its fields.\n" + tomli_w.dumps({"model": model})]
-    # Fields as tables of their own: that is how the file that ``alphaedge edge init`` writes has them.
+    parts = [f"# Fits {data.name}: replace [model] and its fields by this.\n" + tomli_w.dumps({"model": model})]
+    # Each field is a table of its own, as in the file that ``alphaedge edge init`` writes.
     parts += [
         f"[[model.fields]]\n{tomli_w.dumps({'name': f.name, 'kind': f.kind, 'size': f.size})}" for f in data.fields
     ]

@@ -1,59 +1,55 @@
-"""A whole replay: all edges at once, stopped at any time, and what came of it so far."""
+"""A whole replay, to all edges at once. It can be stopped at any time, and has a result at any time."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from alphaedge.data.stream import Stream, Task
+from alphaedge.data.stream import METRICS, Stream, Task
 from alphaedge.errors import InvalidValue, check_choice
-from alphaedge.metrics import mean
-from alphaedge.replay.counts import LATELY, Counts, summed
-from alphaedge.replay.edge_replay import Client, EdgeReplay, Taught
-from alphaedge.replay.notes import notes
-from alphaedge.replay.pace import Options
-from alphaedge.replay.plan import Plan, start_of
-from alphaedge.replay.result import Latency, ReplayResult
-from alphaedge.replay.scores import METRICS, Scores
+from alphaedge.replay.counts import RECENT_REQUESTS, EdgeCounts, sum_up
+from alphaedge.replay.edge_replay import AlterLabels, Client, EdgeReplay
+from alphaedge.replay.options import ReplayOptions
+from alphaedge.replay.plan import Plan, first_event_time
+from alphaedge.replay.result import Latency, ReplayResult, with_notes
+from alphaedge.replay.scores import StreamScores
+from alphaedge.scoring import mean
 
-EVERY: Final = 0.2  # seconds between two reports of progress
-SAMPLE: Final = 0.05  # seconds between two looks whether the generator itself is late
-
-
-def truth(edge: str, first: int, labels: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Labels as they are."""
-    return labels
+PROGRESS_INTERVAL_SECONDS: Final = 0.2
+LAG_INTERVAL_SECONDS: Final = 0.05  # between two samples of how late the load generator is
 
 
 @final
 @dataclass(frozen=True)
 class EdgeProgress:
-    """How far one edge is. score: the mean so far. owed: outcomes not yet told. lately: seconds of its last answers."""
+    """The progress of one edge. score: the mean so far. undelivered: labels that it does not have yet.
+
+    recent_seconds: latencies of its last requests.
+    """
 
     planned: int
     events: int
     failures: int
-    owed: int
-    down: bool
+    undelivered: int
+    is_down: bool
     score: float | None
-    lately: Sequence[float]
+    recent_seconds: Sequence[float]
 
     @property
     def latency(self) -> Latency:
-        """Of the last requests; for whoever wants to see it, since it takes a moment."""
-        return Latency.of(self.lately)
+        """The latency of the last requests. Computed on demand, since it takes a moment."""
+        return Latency.from_seconds(self.recent_seconds)
 
 
 @final
 @dataclass(frozen=True)
 class Progress:
-    """How far a replay is. seconds: since its start. left: seconds that it will still take, if one can say."""
+    """The progress of a replay. seconds: since its start. seconds_left: an estimate; None if there is none yet."""
 
     seconds: float
-    left: float | None
+    seconds_left: float | None
     edges: Mapping[str, EdgeProgress]
 
     @property
@@ -62,25 +58,25 @@ class Progress:
         return mean([e.score for e in self.edges.values() if e.score is not None])
 
 
-Watch = Callable[[Progress], None]
+OnProgress = Callable[[Progress], None]
 
 
 @final
 class Replay:
-    """A replay of some streams to the edges of the same names. Make it and run it once, inside an event loop.
+    """A replay of streams to the edges of the same names. Make it and run it once, inside an event loop.
 
-    labels: what an edge is told of its events, from (edge, first event, labels); scores are always of the true labels.
-    id_values: see ``Dataset``; ids of fields without them are sent as the streams have them.
+    alter_labels: returns the labels to send, from (edge, first event, true labels); scores always use the true labels.
+    id_values: see ``Dataset``; ids of fields without raw values are sent as the streams have them.
     """
 
     def __init__(
         self,
         streams: Mapping[str, Stream],
         clients: Mapping[str, Client],
-        options: Options,
+        options: ReplayOptions,
         *,
         task: Task,
-        labels: Taught = truth,
+        alter_labels: AlterLabels | None = None,
         id_values: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         check_choice("task", task, METRICS)
@@ -90,98 +86,100 @@ class Replay:
             )
         self._options, self._task = options, task
         self._clock = asyncio.get_running_loop().time
-        self._began, self._seconds = 0.0, 0.0
-        self._runs, self.stopped = False, False
-        self._late: list[float] = []
-        start = start_of(streams.values())
+        self._started, self._seconds = 0.0, 0.0
+        self._running, self.stopped = False, False
+        self._lags: list[float] = []
+        start = first_event_time(streams.values())
         texts = {name: np.array(values, dtype=object) for name, values in (id_values or {}).items()}
-        self._lanes = []
-        for place, (edge, stream) in enumerate(streams.items()):
-            plan = Plan.of(stream, options, start=start, rng=np.random.default_rng([options.seed, place]))
-            tally = Counts(Scores(stream.labels, stream.times, task, options.batch_size), plan.events)
-            self._lanes.append(
+        self._edges = []
+        for number, (edge, stream) in enumerate(streams.items()):
+            plan = Plan.make(stream, options, start=start, rng=np.random.default_rng([options.seed, number]))
+            scores = StreamScores(stream.labels, stream.times, task, options.batch_size)
+            self._edges.append(
                 EdgeReplay(
                     edge,
                     stream,
                     plan,
                     clients[edge],
                     options,
-                    tally,
-                    taught=labels,
+                    EdgeCounts(scores, plan.event_count),
+                    alter_labels=alter_labels,
                     id_values=texts,
                     clock=self._clock,
                 )
             )
 
-    async def run(self, *, on_progress: Watch | None = None, stop: asyncio.Event | None = None) -> None:
-        """To the end, or until ``stop`` is set or this is cancelled. No task stays behind; ``outcome`` has the rest."""
-        self._began, self._runs = self._clock(), True
-        lanes = asyncio.create_task(self._all())
-        stopping = asyncio.create_task(stop.wait()) if stop is not None else None
-        ticking = asyncio.create_task(self._tick(on_progress)) if on_progress is not None else None
-        tasks = [lanes, asyncio.create_task(self._sample()), *(t for t in (stopping, ticking) if t is not None)]
+    async def run(self, *, on_progress: OnProgress | None = None, stop: asyncio.Event | None = None) -> None:
+        """Run to the end, or until ``stop`` is set or this is cancelled. No task is left running in either case."""
+        self._started, self._running = self._clock(), True
+        edges = asyncio.create_task(self._run_edges())
+        tasks: list[asyncio.Task[Any]] = [edges, asyncio.create_task(self._sample_lag())]
+        if stop is not None:
+            tasks.append(asyncio.create_task(stop.wait()))
+        if on_progress is not None:
+            tasks.append(asyncio.create_task(self._report_progress(on_progress)))
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self.stopped = not lanes.done()
+            self.stopped = not edges.done()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self._seconds, self._runs = self._clock() - self._began, False
+            self._seconds, self._running = self._clock() - self._started, False
         for task in tasks:
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                 raise error
         if on_progress is not None:
             on_progress(self.progress())
 
-    async def _all(self) -> None:
+    async def _run_edges(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for lane in self._lanes:
-                group.create_task(lane.run(self._began))
+            for edge in self._edges:
+                group.create_task(edge.run(self._started))
 
-    async def _tick(self, on_progress: Watch) -> None:
+    async def _report_progress(self, on_progress: OnProgress) -> None:
         while True:
             on_progress(self.progress())
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(PROGRESS_INTERVAL_SECONDS)
 
-    async def _sample(self) -> None:
-        """How late this loop is when it wants to do something: all requests and answers wait just as long."""
+    async def _sample_lag(self) -> None:
+        """Sample how late this event loop wakes up: all requests and answers are delayed by as much."""
         while True:
-            moment = self._clock() + SAMPLE
-            await asyncio.sleep(SAMPLE)
-            self._late.append(max(0.0, self._clock() - moment))
+            moment = self._clock() + LAG_INTERVAL_SECONDS
+            await asyncio.sleep(LAG_INTERVAL_SECONDS)
+            self._lags.append(max(0.0, self._clock() - moment))
 
     def progress(self) -> Progress:
-        """How far it is."""
-        seconds = self._now()
-        found = {
-            lane.edge: EdgeProgress(
-                planned=lane.plan.events,
-                events=lane.tally.scores.predicted,
-                failures=lane.tally.failures,
-                owed=lane.undelivered,
-                down=lane.down,
-                score=lane.tally.scores.mean(),
-                lately=lane.tally.latency[-LATELY:],
+        """Return the progress until now."""
+        seconds = self._elapsed()
+        edges = {
+            one.edge: EdgeProgress(
+                planned=one.plan.event_count,
+                events=one.counts.scores.prediction_count,
+                failures=one.counts.failures,
+                undelivered=one.undelivered,
+                is_down=one.is_down,
+                score=one.counts.scores.mean(),
+                recent_seconds=one.counts.latency[-RECENT_REQUESTS:],
             )
-            for lane in self._lanes
+            for one in self._edges
         }
-        return Progress(seconds, self._left(seconds, found), found)
+        return Progress(seconds, self._seconds_left(seconds, edges), edges)
 
-    def outcome(self) -> ReplayResult:
-        """What came of it so far."""
-        seconds, options = self._now(), self._options
+    def result(self) -> ReplayResult:
+        """Return the result until now."""
+        seconds, options = self._elapsed(), self._options
         edges = tuple(
-            lane.tally.figures(
-                lane.edge,
-                lane.client.url,
-                retries=lane.gate.retries,
-                undelivered=lane.undelivered,
-                gave_up=lane.gave_up,
+            one.counts.result(
+                one.edge,
+                one.client.url,
+                retries=one.breaker.retries,
+                undelivered=one.undelivered,
+                gave_up=one.gave_up,
             )
-            for lane in self._lanes
+            for one in self._edges
         )
-        found = ReplayResult(
+        result = ReplayResult(
             task=self._task,
             metric=METRICS[self._task],
             batch_size=options.batch_size,
@@ -191,42 +189,42 @@ class Replay:
             connections=options.connections,
             seconds=seconds,
             stopped=self.stopped,
-            late=Latency.of(self._late),
-            total=summed([lane.tally for lane in self._lanes], edges, seconds),
+            generator_lag=Latency.from_seconds(self._lags),
+            total=sum_up([one.counts for one in self._edges], edges, seconds),
             edges=edges,
         )
-        return notes(found)
+        return with_notes(result)
 
-    def _now(self) -> float:
-        return self._clock() - self._began if self._runs else self._seconds
+    def _elapsed(self) -> float:
+        return self._clock() - self._started if self._running else self._seconds
 
-    def _left(self, seconds: float, edges: Mapping[str, EdgeProgress]) -> float | None:
+    def _seconds_left(self, seconds: float, edges: Mapping[str, EdgeProgress]) -> float | None:
         options = self._options
-        most = options.limit_seconds - seconds if options.limit_seconds is not None else float("inf")
+        limit = options.limit_seconds - seconds if options.limit_seconds is not None else float("inf")
         if options.speed is not None:
-            whole = max(lane.plan.end for lane in self._lanes) / options.speed
-            return max(0.0, min(most, whole - seconds))
-        done = [(e.events, e.planned - e.events) for e in edges.values() if e.planned > e.events]
-        if any(events == 0 for events, _ in done):
+            end = max(one.plan.end for one in self._edges) / options.speed
+            return max(0.0, min(limit, end - seconds))
+        unfinished = [(e.events, e.planned - e.events) for e in edges.values() if e.planned > e.events]
+        if any(events == 0 for events, _ in unfinished):
             return None
-        return max(0.0, min(most, max((seconds * rest / events for events, rest in done), default=0.0)))
+        return max(0.0, min(limit, max((seconds * rest / events for events, rest in unfinished), default=0.0)))
 
 
 async def replay(
     streams: Mapping[str, Stream],
     clients: Mapping[str, Client],
-    options: Options,
+    options: ReplayOptions,
     *,
     task: Task,
-    on_progress: Watch | None = None,
-    labels: Taught = truth,
+    alter_labels: AlterLabels | None = None,
     id_values: Mapping[str, Sequence[str]] | None = None,
+    on_progress: OnProgress | None = None,
     stop: asyncio.Event | None = None,
 ) -> ReplayResult:
-    """Stream each edge's events to it, tell it later what came of them, and say what came of that.
+    """Stream events to edges, send their labels as feedback, and return how well and how fast the edges predicted.
 
-    It ends early, with what came so far, when ``stop`` is set. To have that after a cancellation too, use ``Replay``.
+    It ends early when ``stop`` is set. To have a result after a cancellation too, use ``Replay``.
     """
-    whole = Replay(streams, clients, options, task=task, labels=labels, id_values=id_values)
+    whole = Replay(streams, clients, options, task=task, alter_labels=alter_labels, id_values=id_values)
     await whole.run(on_progress=on_progress, stop=stop)
-    return whole.outcome()
+    return whole.result()

@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from alphaedge.errors import check_number
-from alphaedge.metrics import student_t
 from alphaedge.report.charts import make_chart, make_figure, make_message
 from alphaedge.report.peer_drawings import (
     Floats,
@@ -25,6 +24,7 @@ from alphaedge.report.peer_drawings import (
     separate_clusters,
 )
 from alphaedge.report.styles import FAINT, in_order, style_of
+from alphaedge.scoring import student_t
 
 Clusters = Sequence[int] | None  # the cluster of every edge, if known
 

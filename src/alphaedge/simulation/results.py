@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 import msgspec
 import polars as pl
 
-from alphaedge import metrics
+from alphaedge import scoring
 from alphaedge.data.stream import Dataset
 from alphaedge.errors import InvalidValue
 from alphaedge.simulation.config import Settings
@@ -171,12 +171,12 @@ def _summary(runs: list[RunResult]) -> dict[str, Any]:
     edges = range(len(runs[0].per_edge))
     full, common, changed = (sum(o.bytes[i] for o in runs) for i in range(3))
     return {
-        "mean": metrics.mean(known),
-        "ci95": metrics.interval95(known),
-        "per_edge": [metrics.mean([v for o in runs if (v := o.per_edge[e]) is not None]) for e in edges],
+        "mean": scoring.mean(known),
+        "ci95": scoring.interval95(known),
+        "per_edge": [scoring.mean([v for o in runs if (v := o.per_edge[e]) is not None]) for e in edges],
         "per_seed": per_seed,
-        "pooled": metrics.mean([v for o in runs if (v := o.mean(o.pooled)) is not None]),
-        "loss": metrics.mean([v for o in runs if (v := o.mean(o.losses)) is not None]),
+        "pooled": scoring.mean([v for o in runs if (v := o.mean(o.pooled)) is not None]),
+        "loss": scoring.mean([v for o in runs if (v := o.mean(o.losses)) is not None]),
         "bytes": {"full": full, "common": common, "changed": changed},
         "edge_batches_per_second": sum(o.edge_batches for o in runs) / max(1e-9, sum(o.seconds for o in runs)),
     }

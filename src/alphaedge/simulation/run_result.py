@@ -7,7 +7,7 @@ from typing import final
 import polars as pl
 import torch
 
-from alphaedge import metrics
+from alphaedge import scoring
 from alphaedge.data.stream import Dataset
 from alphaedge.simulation.batches import Inputs
 from alphaedge.simulation.world import World
@@ -60,7 +60,7 @@ class RunResult:
             )
             predictions, labels = record.predictions[place][done], batches.scored[place][done]
             per_edge.append(_number(score.nanmean()))
-            pooled.append(_number(metrics.SCORES[data.metric](predictions.view(1, -1), labels.view(1, -1))[0]))
+            pooled.append(_number(scoring.SCORES[data.metric](predictions.view(1, -1), labels.view(1, -1))[0]))
             losses.append(_loss(data.task, predictions, labels))
             done_batches += len(number)
         return cls(
@@ -98,7 +98,7 @@ class RunResult:
 
     def mean(self, values: list[float | None]) -> float | None:
         """Mean over the honest edges."""
-        return metrics.mean([v for v, honest in zip(values, self.honest, strict=True) if honest and v is not None])
+        return scoring.mean([v for v, honest in zip(values, self.honest, strict=True) if honest and v is not None])
 
 
 SCORES = {
@@ -146,5 +146,5 @@ def _loss(task: str, predictions: torch.Tensor, labels: torch.Tensor) -> float |
     if not predictions.numel() or not bool(torch.isfinite(predictions).all()):
         return None
     if task == "classify":
-        return metrics.log_loss(predictions, labels)
+        return scoring.log_loss(predictions, labels)
     return float((predictions.double() - labels.double()).square().mean())

@@ -17,9 +17,9 @@ from alphaedge.core.state import ModelState
 from alphaedge.data.stream import Dataset
 from alphaedge.data.synthetic import synthetic
 from alphaedge.data.table import load as load_table
-from alphaedge.metrics import SCORES
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp
+from alphaedge.scoring import SCORES
 from alphaedge.simulation.batches import Batches, Inputs, Labels
 from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.config import Settings

@@ -11,7 +11,7 @@ from alphaedge.core.aggregation import Aggregation, HeldModels, Mixing, Weights,
 from alphaedge.core.gradients import OneAtATime
 from alphaedge.core.model import IdTable, Model
 from alphaedge.core.model_check import as_batch
-from alphaedge.core.protocols import check_rule
+from alphaedge.core.rule_check import check_rule
 from alphaedge.core.state import ModelState
 from alphaedge.testing.expectations import all_close, expect, expect_picklable, run_checks
 

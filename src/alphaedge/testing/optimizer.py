@@ -6,7 +6,7 @@ from typing import Final
 import torch
 
 from alphaedge.core.optimizer import Optimizer
-from alphaedge.core.protocols import check_rule
+from alphaedge.core.rule_check import check_rule
 from alphaedge.testing.expectations import expect, expect_picklable, run_checks
 
 

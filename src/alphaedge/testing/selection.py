@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from alphaedge.core.protocols import check_rule
+from alphaedge.core.rule_check import check_rule
 from alphaedge.core.selection import Selection, View
 from alphaedge.testing.expectations import expect, expect_picklable, run_checks
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from alphaedge.core.online import Online
-from alphaedge.core.rules.adam import Adam
+from alphaedge.core.rules.optimizer.adam import Adam
 from alphaedge.edge.learning.checkpoints import Checkpoints, Progress
 from alphaedge.errors import CheckpointError
 

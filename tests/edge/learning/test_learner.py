@@ -14,8 +14,8 @@ from alphaedge.core.gradients import OneAtATime
 from alphaedge.core.links import Links
 from alphaedge.core.methods import alphaedge, alphaedge_paper, fedweight, noagg, nops, randps, uniweight
 from alphaedge.core.online import Online
-from alphaedge.core.rules.adagrad import Adagrad
-from alphaedge.core.rules.adam import Adam
+from alphaedge.core.rules.optimizer.adagrad import Adagrad
+from alphaedge.core.rules.optimizer.adam import Adam
 from alphaedge.edge.learning.held_model import HeldModel
 from alphaedge.edge.learning.learner import Examples, Learner
 from alphaedge.models.deepfm import deepfm
@@ -134,7 +134,7 @@ def assert_alike(live: Links[str], simulated: Links[int]) -> None:
     for one, two in pairs:
         assert one.weight == pytest.approx(two.weight, abs=1e-6)
         assert one.numbers == pytest.approx(two.numbers, abs=1e-6)
-        assert (one.publication, one.fetched_at) == (two.publication, two.fetched_at)
+        assert (one.publication, one.pulled_at) == (two.publication, two.pulled_at)
 
 
 @pytest.mark.parametrize(

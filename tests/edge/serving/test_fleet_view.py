@@ -68,7 +68,10 @@ def test_an_announcement_with_impossible_links_is_refused(vitals: Vitals) -> Non
 def test_health_names_the_edges_that_need_attention() -> None:
     def one(**known: Any) -> EdgeView:
         return EdgeView(
-            region="DE", alive=known.pop("alive", True), same_schema=known.pop("same_schema", True), vitals=Vitals(**known)
+            region="DE",
+            alive=known.pop("alive", True),
+            same_schema=known.pop("same_schema", True),
+            vitals=Vitals(**known),
         )
 
     links = {"b": Link(share=0.5, behind=9)}

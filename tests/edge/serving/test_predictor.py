@@ -18,9 +18,9 @@ from alphaedge.edge.inputs.features import Features
 from alphaedge.edge.inputs.lookup import RowLookup
 from alphaedge.edge.inputs.numbering import key_of
 from alphaedge.edge.learning.handover import hand_over
-from alphaedge.edge.serving.bound import BoundModule, parameter_views
+from alphaedge.edge.serving.bound_module import BoundModule, parameter_views
 from alphaedge.edge.serving.predictor import Predictor
-from alphaedge.edge.serving.traced import TracedPrediction
+from alphaedge.edge.serving.traced_prediction import TracedPrediction
 from alphaedge.edge.store.parameters import ParameterReader, ParameterWriter
 from alphaedge.models.deepfm import deepfm
 

@@ -1,7 +1,7 @@
-// A canvas that is as sharp as the screen, and the little note that follows the pointer over it.
+// Canvases at the resolution of the screen, and tooltips over them.
 
-/** Begin to draw: the context, scaled so that 1 is a CSS pixel, and the size in those. */
-export function begin(canvas) {
+/** Clear a canvas; return its context, scaled so that 1 is a CSS pixel, and its size in CSS pixels. */
+export function prepare(canvas) {
   const scale = window.devicePixelRatio || 1;
   const { clientWidth: width, clientHeight: height } = canvas;
   const [w, h] = [Math.round(width * scale), Math.round(height * scale)];
@@ -22,30 +22,30 @@ export function begin(canvas) {
 
 export const font = (colours, size, weight = 400) => `${weight} ${size}px ${colours.font}`;
 
-/** Text that ends with an ellipsis if it is too wide. */
-export function fitted(ctx, text, width) {
+/** Return text that is cut with an ellipsis if it is too wide. */
+export function fitText(ctx, text, width) {
   if (ctx.measureText(text).width <= width) return text;
   let end = text.length;
   while (end > 1 && ctx.measureText(`${text.slice(0, end)}…`).width > width) end -= 1;
   return `${text.slice(0, end)}…`;
 }
 
-/** Call back with the place of the pointer in the canvas; null when it has left. */
-export function pointer(canvas, moved, clicked) {
-  const at = (event) => {
+/** Call onMove with the position of the pointer in the canvas, null when it has left, and onClick with that of a click. */
+export function trackPointer(canvas, onMove, onClick) {
+  const position = (event) => {
     const box = canvas.getBoundingClientRect();
     return { x: event.clientX - box.left, y: event.clientY - box.top };
   };
-  canvas.addEventListener("pointermove", (event) => moved(at(event)));
-  canvas.addEventListener("pointerleave", () => moved(null));
-  canvas.addEventListener("click", (event) => clicked(at(event)));
+  canvas.addEventListener("pointermove", (event) => onMove(position(event)));
+  canvas.addEventListener("pointerleave", () => onMove(null));
+  canvas.addEventListener("click", (event) => onClick(position(event)));
 }
 
-/** A note over a canvas. */
-export function note(canvas) {
+/** A tooltip over a canvas. */
+export function tooltip(canvas) {
   const box = document.createElement("div");
-  box.className = "note";
-  box.setAttribute("aria-hidden", "true"); // it repeats what the tables say
+  box.className = "tooltip";
+  box.setAttribute("aria-hidden", "true"); // the tables hold the same text
   box.hidden = true;
   canvas.parentElement.append(box);
   return {

@@ -1,109 +1,111 @@
-// Scores over time, a line for each edge, and marks where something happened.
+// Scores over time, with a line for each edge and a numbered flag for each event.
 
-import { begin, fitted, font, note, pointer } from "./canvas.js";
-import { alarming, moment, score, sentence } from "./format.js";
-import { mark } from "./palette.js";
-import { axes, cursor, inside, lastValue, line, valueAt } from "./plot.js";
+import { fitText, font, prepare, tooltip, trackPointer } from "./canvas.js";
+import { describeEvent, formatScore, formatTime, isAlarm } from "./format.js";
+import { drawMark } from "./palette.js";
+import { clipTo, drawAxes, drawCursor, drawLine, lastValue, valueAt } from "./plot.js";
 
-const ROW = 14; // pixels that a name beside a line takes
-const NEAR = 24;
+const LABEL_HEIGHT = 14; // pixels
+const MAX_DISTANCE = 24; // pixels from the pointer to a line
+const MAX_TOOLTIP_EVENTS = 6;
 
-/** select(name | null), go(time): called when the user picks a line, or a mark. */
-export function curves(canvas, select, go) {
-  const tip = note(canvas);
-  let shown = null;
+/** select(name | null), showTime(time): called when the user clicks a line or a flag. */
+export function scoreChart(canvas, select, showTime) {
+  const tip = tooltip(canvas);
+  let view = null;
   let drawn = null;
   let hovered = null;
 
-  const flag = ({ x, y }) => drawn?.flags.find((f) => y < drawn.box.top && x >= f.left && x <= f.right);
-  const nearest = ({ x, y }) => {
+  const flagAt = ({ x, y }) => drawn?.flags.find((f) => y < drawn.box.top && x >= f.left && x <= f.right);
+  const lineAt = ({ x, y }) => {
     if (!drawn || x < drawn.box.left || y < drawn.box.top - 4) return null;
     const time = drawn.time(Math.min(x, drawn.box.right));
-    let found = null;
-    let least = NEAR;
-    for (const [name, points] of shown.curves) {
+    let nearest = null;
+    let least = MAX_DISTANCE;
+    for (const [name, points] of view.curves) {
       const value = valueAt(points, time);
-      const distance = value === null ? NEAR : Math.abs(drawn.y(value) - y);
-      if (distance < least) [found, least] = [{ name, value, time }, distance];
+      const distance = value === null ? MAX_DISTANCE : Math.abs(drawn.y(value) - y);
+      if (distance < least) [nearest, least] = [{ name, value, time }, distance];
     }
-    return found;
+    return nearest;
   };
   const draw = () => {
-    drawn = shown.curves.size ? paint(begin(canvas), shown, hovered) : null;
+    drawn = view.curves.size ? paint(prepare(canvas), view, hovered) : null;
   };
-  pointer(
+  trackPointer(
     canvas,
     (at) => {
-      const over = at && flag(at);
-      const close = at && !over && nearest(at);
-      canvas.classList.toggle("hit", Boolean(over || close));
-      if (over) tip.show(at, told(over.events, shown.now));
-      else if (close) tip.show(at, [close.name, `${score(close.value)} at ${moment(close.time, shown.now)}`]);
+      const flag = at && flagAt(at);
+      const line = at && !flag && lineAt(at);
+      canvas.classList.toggle("hit", Boolean(flag || line));
+      if (flag) tip.show(at, describeEvents(flag.events, view.now));
+      else if (line) tip.show(at, [line.name, `${formatScore(line.value)} at ${formatTime(line.time, view.now)}`]);
       else tip.hide();
-      if ((close?.name ?? null) === hovered) return;
-      hovered = close?.name ?? null;
+      if ((line?.name ?? null) === hovered) return;
+      hovered = line?.name ?? null;
       draw();
     },
     (at) => {
-      const over = flag(at);
-      if (over) go(over.events.at(-1).time);
-      else select(nearest(at)?.name ?? null);
+      const flag = flagAt(at);
+      if (flag) showTime(flag.events.at(-1).time);
+      else select(lineAt(at)?.name ?? null);
     },
   );
 
   return {
-    draw(now) {
-      shown = now;
-      if (!now.curves.has(hovered)) hovered = null;
+    draw(next) {
+      view = next;
+      if (!view.curves.has(hovered)) hovered = null;
       draw();
     },
   };
 }
 
-function told(events, now) {
-  const lines = events.slice(0, 6).map((e) => `${e.number}  ${moment(e.time, now)}  ${sentence(e)}`);
-  return events.length > 6 ? [...lines, `and ${events.length - 6} more`] : lines;
+function describeEvents(events, now) {
+  const lines = events.slice(0, MAX_TOOLTIP_EVENTS).map((e) => `${e.number}  ${formatTime(e.time, now)}  ${describeEvent(e)}`);
+  const more = events.length - MAX_TOOLTIP_EVENTS;
+  return more > 0 ? [...lines, `and ${more} more`] : lines;
 }
 
-function paint({ ctx, width, height }, now, hovered) {
-  const { curves: lines, colours, range, selected } = now;
-  const room = Math.floor((height - 60) / ROW);
-  const named = lines.size <= room; // else regions have names, and edges make up the background
-  const labels = named ? [...lines.keys()] : [...now.styles.regions.keys()];
+function paint({ ctx, width, height }, view, hovered) {
+  const { curves: lines, colours, range, selected } = view;
+  const room = Math.floor((height - 60) / LABEL_HEIGHT);
+  const named = lines.size <= room; // otherwise regions are named, and edges form the background
+  const labels = named ? [...lines.keys()] : [...view.styles.regions.keys()];
   ctx.font = font(colours, 11, 500);
   const widest = Math.min(width * 0.24, Math.max(...labels.map((name) => ctx.measureText(name).width)));
   const box = { left: 44, top: 26, right: width - widest - 26, bottom: height - 26 };
   const { low, high } = extent(lines, range.from);
-  const { x, y } = axes(ctx, box, { ...range, low, high }, colours, (value) => value.toFixed(high - low < 0.05 ? 3 : 2));
+  const { x, y } = drawAxes(ctx, box, { ...range, low, high }, colours, (value) => value.toFixed(high - low < 0.05 ? 3 : 2));
   const front = hovered ?? selected;
-  const flags = drawFlags(ctx, box, x, now);
-  inside(ctx, box, () => {
+  const flags = drawFlags(ctx, box, x, view);
+  clipTo(ctx, box, () => {
     for (const [name, points] of lines) {
-      const style = now.styles.edges.get(name);
+      const style = view.styles.edges.get(name);
       if (!style) continue;
       ctx.globalAlpha = front && front !== name ? 0.22 : named || front ? 0.95 : 0.2;
       ctx.lineWidth = named && !front ? 1.75 : 1.25;
       stroke(ctx, points, style, named ? style.dash : [], x, y, range.to);
     }
-    if (!named) drawMiddles(ctx, now, x, y, front ? 0.35 : 1);
+    if (!named) drawMedians(ctx, view, x, y, front ? 0.35 : 1);
     if (front && lines.has(front)) {
       ctx.globalAlpha = 1;
       ctx.lineWidth = 3;
-      const style = now.styles.edges.get(front);
+      const style = view.styles.edges.get(front);
       if (style) stroke(ctx, lines.get(front), style, [], x, y, range.to);
     }
     ctx.globalAlpha = 1;
-    if (!now.live) cursor(ctx, box, x(now.time), colours);
+    if (!view.live) drawCursor(ctx, box, x(view.time), colours);
   });
   ctx.setLineDash([]);
-  drawLabels(ctx, box, ends(now, named, y), now, named, front);
+  drawLabels(ctx, box, placeLabels(view, named, y), view, named, front);
   return { box, y, flags, time: (at) => range.from + ((at - box.left) / (box.right - box.left)) * (range.to - range.from) };
 }
 
 function stroke(ctx, points, style, dash, x, y, until) {
   ctx.strokeStyle = style.colour;
   ctx.setLineDash(dash);
-  line(ctx, points, x, y, until);
+  drawLine(ctx, points, x, y, until);
 }
 
 function extent(lines, from) {
@@ -119,49 +121,49 @@ function extent(lines, from) {
   return { low, high };
 }
 
-/** The median of each region: with hundreds of edges, what can be seen. */
-function drawMiddles(ctx, now, x, y, alpha) {
+/** Draw the median of each region, which stays readable with hundreds of edges. */
+function drawMedians(ctx, view, x, y, alpha) {
   ctx.globalAlpha = alpha;
   ctx.lineWidth = 2.5;
-  for (const [region, points] of now.medians()) {
-    stroke(ctx, points, now.styles.regions.get(region), [], x, y, now.range.to);
+  for (const [region, points] of view.medians()) {
+    stroke(ctx, points, view.styles.regions.get(region), [], x, y, view.range.to);
   }
 }
 
-/** Names at the ends of lines, moved apart where they would cover each other. */
-function ends(now, named, y) {
-  const found = [];
-  for (const [name, points] of named ? now.curves : now.medians()) {
-    const style = (named ? now.styles.edges : now.styles.regions).get(name);
-    if (style) found.push({ name, style, at: y(lastValue(points)) });
+/** Place a label at the end of each line, moved apart where they would overlap. */
+function placeLabels(view, named, y) {
+  const labels = [];
+  for (const [name, points] of named ? view.curves : view.medians()) {
+    const style = (named ? view.styles.edges : view.styles.regions).get(name);
+    if (style) labels.push({ name, style, at: y(lastValue(points)) });
   }
-  found.sort((a, b) => a.at - b.at);
-  found.forEach((one, i) => (one.at = i ? Math.max(one.at, found[i - 1].at + ROW) : one.at));
-  return found;
+  labels.sort((a, b) => a.at - b.at);
+  labels.forEach((label, i) => (label.at = i ? Math.max(label.at, labels[i - 1].at + LABEL_HEIGHT) : label.at));
+  return labels;
 }
 
 function drawLabels(ctx, box, labels, { colours, latest }, named, front) {
   const below = Math.max(0, (labels.at(-1)?.at ?? 0) - box.bottom);
-  for (let i = labels.length - 1, most = Infinity; i >= 0 && below; i -= 1) {
-    labels[i].at = Math.min(labels[i].at, i === labels.length - 1 ? box.bottom : most - ROW);
-    most = labels[i].at;
+  for (let i = labels.length - 1, limit = Infinity; i >= 0 && below; i -= 1) {
+    labels[i].at = Math.min(labels[i].at, i === labels.length - 1 ? box.bottom : limit - LABEL_HEIGHT);
+    limit = labels[i].at;
   }
   ctx.textAlign = "left";
   for (const { name, style, at } of labels) {
     ctx.globalAlpha = named && front && front !== name ? 0.45 : 1;
-    mark(ctx, box.right + 10, at, 4, style, colours, named ? latest.get(name)?.alive : true);
+    drawMark(ctx, box.right + 10, at, 4, style, colours, named ? latest.get(name)?.alive : true);
     ctx.font = font(colours, 11, name === front ? 700 : 500);
     ctx.fillStyle = colours.ink;
-    ctx.fillText(fitted(ctx, name, 160), box.right + 19, at);
+    ctx.fillText(fitText(ctx, name, 160), box.right + 19, at);
   }
   ctx.globalAlpha = 1;
 }
 
-/** Numbered marks above the plot; those that would overlap share one. */
+/** Draw numbered flags above the plot; events whose flags would overlap share one. */
 function drawFlags(ctx, box, x, { events, colours, range }) {
   const flags = [];
   ctx.font = font(colours, 10, 600);
-  const digit = ctx.measureText("0").width; // all are as wide; to measure each text would take longer than all the rest
+  const digit = ctx.measureText("0").width; // all digits are as wide, and measuring each text would be slow
   for (const event of events) {
     if (event.time < range.from) continue;
     const at = Math.min(x(event.time), box.right);
@@ -178,7 +180,7 @@ function drawFlags(ctx, box, x, { events, colours, range }) {
   }
   ctx.textAlign = "center";
   for (const { at, left, right, text, events: here } of flags) {
-    const alarm = here.some(alarming);
+    const alarm = here.some(isAlarm);
     ctx.fillStyle = alarm ? colours.danger : colours.faint;
     ctx.globalAlpha = alarm ? 0.3 : 0.5;
     ctx.fillRect(Math.round(at), 20, 1, box.bottom - 20);

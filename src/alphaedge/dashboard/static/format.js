@@ -1,4 +1,4 @@
-// Numbers and times as people read them.
+// Numbers, times and events as text.
 
 const count = new Intl.NumberFormat("en");
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
@@ -7,20 +7,20 @@ const minutes = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-d
 const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 export const NONE = "–";
 
-export const whole = (value) => count.format(value);
-export const brief = (value) => (value < 10_000 ? count.format(value) : compact.format(value));
-export const score = (value) => (value === null ? NONE : value.toFixed(3));
-export const share = (value) => {
+export const formatCount = (value) => count.format(value);
+export const formatShort = (value) => (value < 10_000 ? count.format(value) : compact.format(value));
+export const formatScore = (value) => (value === null ? NONE : value.toFixed(3));
+export const formatShare = (value) => {
   if (value > 0 && value < 0.001) return "<0.1%";
   return `${(100 * value).toFixed(value >= 0.0995 || value === 0 ? 0 : 1)}%`;
 };
 
-export function latency(value) {
+export function formatLatency(value) {
   if (value === null) return NONE;
   return `${value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)} ms`;
 }
 
-export function bytes(value) {
+export function formatBytes(value) {
   const units = ["B", "kB", "MB", "GB", "TB"];
   let unit = 0;
   while (value >= 1000 && unit < units.length - 1) {
@@ -30,41 +30,43 @@ export function bytes(value) {
   return `${unit && value < 100 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
 }
 
-export function span(seconds) {
+export function formatDuration(seconds) {
   if (seconds < 90) return `${Math.max(0, Math.round(seconds))} s`;
   if (seconds < 90 * 60) return `${Math.round(seconds / 60)} min`;
   if (seconds < 36 * 3600) return `${Math.round(seconds / 3600)} h`;
   return `${Math.round(seconds / 86400)} d`;
 }
 
-export const ago = (seconds) => `${span(seconds)} ago`;
+export const formatAge = (seconds) => `${formatDuration(seconds)} ago`;
 
-/** A time of day; with the day if that is another one than that of ``now``. */
-export function moment(time, now) {
+/** Return a time of day, with the date if it is not that of ``now``. */
+export function formatTime(time, now) {
   const date = new Date(1000 * time);
   const today = date.toDateString() === new Date(1000 * now).toDateString();
   return today ? clock.format(date) : `${day.format(date)}, ${clock.format(date)}`;
 }
 
-/** As a mark on an axis whose marks are that many seconds apart. */
-export function tick(time, step) {
+/** Return the label of a tick on a time axis with ``step`` seconds between ticks. */
+export function formatTick(time, step) {
   const date = new Date(1000 * time);
   return step >= 86400 ? day.format(date) : step >= 60 ? minutes.format(date) : clock.format(date);
 }
 
-/** Whether somebody should have a look. */
-export const alarming = ({ kind }) => kind === "left" || kind === "refused" || kind === "schema";
+/** Whether an event needs attention. */
+export const isAlarm = ({ kind }) => kind === "down" || kind === "model_refused" || kind === "schema_differs";
 
-/** What happened, as a sentence. */
-export function sentence({ kind, edge, peer, text }) {
+/** Return an event as a sentence; the same as ``FleetEvent.describe`` (frames.py). */
+export function describeEvent({ kind, edge, peer }) {
   switch (kind) {
     case "joined": return `${edge} joined`;
-    case "left": return `${edge} left`;
-    case "back": return `${edge} is back`;
-    case "linked": return `${edge} now learns from ${peer}`;
-    case "unlinked": return `${edge} no longer learns from ${peer}`;
-    case "faded": return `${edge} gives ${peer} no say any more`;
-    case "refused": return `${edge} refused a model of ${peer}`;
-    default: return [edge, peer && `and ${peer}`].filter(Boolean).join(" ") + (text ? `: ${text}` : `: ${kind}`);
+    case "down": return `${edge} stopped answering`;
+    case "up": return `${edge} answers again`;
+    case "neighbour_added": return `${edge} now learns from ${peer}`;
+    case "neighbour_removed": return `${edge} no longer learns from ${peer}`;
+    case "neighbour_faded": return `${edge} gives ${peer} almost no weight`;
+    case "model_refused": return `${edge} refused a model of ${peer}`;
+    case "schema_differs": return `${edge} has another schema and can't mix`;
+    case "schema_matches": return `${edge} has the fleet's schema again`;
+    default: return `${edge}: ${kind}`; // an edge of a later version
   }
 }

@@ -1,39 +1,39 @@
-// Who learns from whom: edges on a circle, those of a region side by side; arrows go where a model goes.
+// The peer graph: edges on a circle, grouped by region; an arrow points where a model goes.
 
-import { begin, fitted, font, note, pointer } from "./canvas.js";
-import { ago, score, share } from "./format.js";
-import { condition } from "./health.js";
-import { mark } from "./palette.js";
+import { fitText, font, prepare, tooltip, trackPointer } from "./canvas.js";
+import { formatAge, formatScore, formatShare } from "./format.js";
+import { edgeState } from "./health.js";
+import { drawMark } from "./palette.js";
 
-const LEVEL = 12; // up to so many edges their names can be written as usual
-const NAMED = 40; // ... and up to so many if they run outwards
-const HEADED = 400; // ... and up to so many arrows for their heads
-const NEAR = 14; // pixels
+const MAX_HORIZONTAL_NAMES = 12; // with more edges, names run outwards
+const MAX_NAMES = 40; // with more edges, only regions are named
+const MAX_ARROW_HEADS = 400; // with more arrows, only those of the selected edge have heads
+const MAX_DISTANCE = 14; // pixels from the pointer to an edge
 
-/** select(name | null): called when the user picks an edge. selected(): who is, though it may not be drawn yet. */
+/** select(name | null): called when the user picks an edge. selected(): the current selection, drawn or not. */
 export function graph(canvas, select, selected) {
-  const tip = note(canvas);
-  let shown = null;
+  const tip = tooltip(canvas);
+  let view = null;
   let nodes = new Map();
 
-  const nearest = ({ x, y }) => {
-    let found = null;
-    let least = NEAR;
+  const edgeAt = ({ x, y }) => {
+    let nearest = null;
+    let least = MAX_DISTANCE;
     for (const [name, node] of nodes) {
       const distance = Math.hypot(node.x - x, node.y - y);
-      if (distance < least) [found, least] = [name, distance];
+      if (distance < least) [nearest, least] = [name, distance];
     }
-    return found;
+    return nearest;
   };
-  pointer(
+  trackPointer(
     canvas,
     (at) => {
-      const name = at && nearest(at);
+      const name = at && edgeAt(at);
       canvas.classList.toggle("hit", Boolean(name));
-      if (name) tip.show(at, described(name, shown));
+      if (name) tip.show(at, describeEdge(name, view));
       else tip.hide();
     },
-    (at) => select(nearest(at)),
+    (at) => select(edgeAt(at)),
   );
   canvas.addEventListener("keydown", (event) => {
     const names = [...nodes.keys()];
@@ -46,68 +46,68 @@ export function graph(canvas, select, selected) {
   });
 
   return {
-    draw(now) {
-      shown = now;
-      const { ctx, width, height } = begin(canvas);
-      const circle = around(ctx, now, width, height);
-      nodes = placed(now, circle);
-      const related = relatives(now);
-      drawArrows(ctx, now, nodes, circle);
-      if (now.state.size > NAMED) drawRegions(ctx, now, nodes, circle);
-      drawNodes(ctx, now, nodes, circle, related);
+    draw(next) {
+      view = next;
+      const { ctx, width, height } = prepare(canvas);
+      const circle = layOutCircle(ctx, view, width, height);
+      nodes = placeNodes(view, circle);
+      const related = relatedEdges(view);
+      drawArrows(ctx, view, nodes, circle);
+      if (view.state.size > MAX_NAMES) drawRegions(ctx, view, nodes, circle);
+      drawNodes(ctx, view, nodes, circle, related);
     },
   };
 }
 
-/** What the note says of an edge. */
-export function described(name, { state, links, asOf }) {
-  const seen = state.get(name);
-  const { recent, links: own } = seen.vitals;
-  const takes = links.filter((link) => link.edge === name && link.standing !== "former");
-  const given = links.filter((link) => link.peer === name && link.standing !== "former");
+/** Describe an edge in a few lines. */
+export function describeEdge(name, { state, links, asOf }) {
+  const edge = state.get(name);
+  const { recent, links: own } = edge.vitals;
+  const sources = links.filter((link) => link.edge === name && link.standing !== "former");
+  const learners = links.filter((link) => link.peer === name && link.standing !== "former");
   const last = Math.max(0, ...own.map((link) => link.pulled));
   return [
-    `${name} · ${seen.region} · ${condition(seen, state)}`,
-    `score lately ${score(recent)}, own share ${share(seen.vitals.own_share)}`,
-    `learns from ${takes.length}; ${given.length} ${given.length === 1 ? "learns" : "learn"} from it`,
-    ...(last ? [`last pull ${ago(asOf - last)}`] : []),
+    `${name} · ${edge.region} · ${edgeState(edge, state)}`,
+    `recent score ${formatScore(recent)}, own share ${formatShare(edge.vitals.own_share)}`,
+    `learns from ${sources.length}; ${learners.length} ${learners.length === 1 ? "learns" : "learn"} from it`,
+    ...(last ? [`last pull ${formatAge(asOf - last)}`] : []),
   ];
 }
 
-/** Names of the selected edge and of those that it has to do with. */
-function relatives({ links, selected }) {
-  const found = new Set([selected]);
+/** Return the selected edge and all edges that it has a link with. */
+function relatedEdges({ links, selected }) {
+  const related = new Set([selected]);
   for (const { edge, peer, standing } of links) {
     if (standing === "former") continue;
-    if (edge === selected) found.add(peer);
-    if (peer === selected) found.add(edge);
+    if (edge === selected) related.add(peer);
+    if (peer === selected) related.add(edge);
   }
-  return found;
+  return related;
 }
 
-function around(ctx, { state, colours }, width, height) {
-  const level = state.size <= LEVEL;
+function layOutCircle(ctx, { state, colours }, width, height) {
+  const horizontal = state.size <= MAX_HORIZONTAL_NAMES;
   ctx.font = font(colours, 12, 500);
   const widest = Math.max(0, ...[...state.keys()].map((name) => ctx.measureText(name).width));
-  const region = state.size <= NAMED ? 24 : 0;
+  const region = state.size <= MAX_NAMES ? 24 : 0;
   const outwards = Math.min(widest + region + 20, 96, 0.2 * width);
-  const beside = level ? Math.min(widest + 22, width * 0.24) : outwards;
-  const above = level ? 52 : outwards;
+  const beside = horizontal ? Math.min(widest + 22, width * 0.24) : outwards;
+  const above = horizontal ? 52 : outwards;
   const radius = Math.max(20, Math.min(width / 2 - beside, height / 2 - above));
   const size = Math.min(8.5, Math.max(2.4, (radius * 2 * Math.PI * 0.3) / Math.max(1, state.size)));
-  return { x: width / 2, y: height / 2, radius, size, level, named: state.size <= NAMED, outside: outwards - size - 8 };
+  return { x: width / 2, y: height / 2, radius, size, horizontal, named: state.size <= MAX_NAMES, outside: outwards - size - 8 };
 }
 
-function placed({ state }, circle) {
-  const regions = new Set([...state.values()].map((seen) => seen.region));
+function placeNodes({ state }, circle) {
+  const regions = new Set([...state.values()].map((edge) => edge.region));
   const gap = regions.size > 1 ? Math.min(0.14, 1.2 / regions.size) : 0;
   const each = (2 * Math.PI - gap * regions.size) / Math.max(1, state.size);
   const nodes = new Map();
   let angle = -Math.PI / 2;
   let region = null;
-  for (const [name, seen] of state) {
-    if (region !== null && region !== seen.region) angle += gap;
-    region = seen.region;
+  for (const [name, edge] of state) {
+    if (region !== null && region !== edge.region) angle += gap;
+    region = edge.region;
     nodes.set(name, { angle, x: circle.x + circle.radius * Math.cos(angle), y: circle.y + circle.radius * Math.sin(angle) });
     angle += each;
   }
@@ -116,21 +116,21 @@ function placed({ state }, circle) {
 
 function drawArrows(ctx, { links, state, styles, selected }, nodes, circle) {
   const drawn = links.filter((link) => link.standing !== "former" && nodes.has(link.peer));
-  const most = Math.max(0.05, ...drawn.map((link) => link.share));
-  const widest = drawn.length > HEADED ? 3.5 : 7;
+  const largest = Math.max(0.05, ...drawn.map((link) => link.share));
+  const widest = drawn.length > MAX_ARROW_HEADS ? 3.5 : 7;
   drawn.sort((a, b) => rank(a) - rank(b) || a.share - b.share);
   for (const link of drawn) {
     const picked = rank(link) === 1;
-    const strength = Math.min(1, link.share / most);
+    const strength = Math.min(1, link.share / largest);
     let alpha = 0.16 + 0.64 * strength;
-    if (drawn.length > HEADED) alpha *= 0.5;
+    if (drawn.length > MAX_ARROW_HEADS) alpha *= 0.5;
     if (selected) alpha = picked ? Math.max(0.7, alpha) : 0.06;
     if (!state.get(link.edge).alive) alpha *= 0.4;
     ctx.globalAlpha = alpha;
     ctx.strokeStyle = ctx.fillStyle = styles.edges.get(link.peer).colour;
     ctx.lineWidth = 0.7 + widest * link.share ** 0.8;
     ctx.setLineDash(link.standing === "faded" ? [1.5, 3.5] : selected && link.peer === selected ? [7, 4] : []);
-    arrow(ctx, nodes.get(link.peer), nodes.get(link.edge), circle, drawn.length <= HEADED || picked);
+    drawArrow(ctx, nodes.get(link.peer), nodes.get(link.edge), circle, drawn.length <= MAX_ARROW_HEADS || picked);
   }
   ctx.globalAlpha = 1;
   ctx.setLineDash([]);
@@ -140,8 +140,8 @@ function drawArrows(ctx, { links, state, styles, selected }, nodes, circle) {
   }
 }
 
-/** A curve that leans to the middle, and to one side: there and back are two curves. */
-function arrow(ctx, from, to, circle, headed) {
+/** Draw a curve that bends to the centre and to one side, so that the way back is another curve. */
+function drawArrow(ctx, from, to, circle, headed) {
   const [dx, dy] = [to.x - from.x, to.y - from.y];
   const bend = 0.1;
   const middle = {
@@ -164,7 +164,7 @@ function arrow(ctx, from, to, circle, headed) {
   ctx.fill();
 }
 
-/** An arc beside the edges of each region, with its name unless names of edges need the room. */
+/** Draw an arc beside the edges of each region, with its name unless names of edges need the room. */
 function drawRegions(ctx, { state, styles, colours, selected }, nodes, circle) {
   const ends = new Map();
   for (const [name, { angle }] of nodes) {
@@ -181,11 +181,11 @@ function drawRegions(ctx, { state, styles, colours, selected }, nodes, circle) {
     if (selected) continue;
     ctx.font = font(colours, 12, 600);
     ctx.fillStyle = colours.ink;
-    label(ctx, region, circle, radius + 8, (from + to) / 2);
+    drawLabel(ctx, region, circle, radius + 8, (from + to) / 2);
   }
 }
 
-function label(ctx, text, circle, radius, angle, second = "", colours = null) {
+function drawLabel(ctx, text, circle, radius, angle, second = "", colours = null) {
   const [cos, sin] = [Math.cos(angle), Math.sin(angle)];
   const centred = Math.abs(cos) < 0.2;
   ctx.textAlign = centred ? "center" : cos > 0 ? "left" : "right";
@@ -203,7 +203,7 @@ function label(ctx, text, circle, radius, angle, second = "", colours = null) {
 
 function drawNodes(ctx, { state, styles, colours, selected }, nodes, circle, related) {
   for (const [name, node] of nodes) {
-    const { alive, mixes, region } = state.get(name);
+    const { alive, same_schema, region } = state.get(name);
     const dim = selected && !related.has(name);
     ctx.globalAlpha = dim ? 0.35 : 1;
     if (name === selected) {
@@ -216,29 +216,29 @@ function drawNodes(ctx, { state, styles, colours, selected }, nodes, circle, rel
       ctx.stroke();
     }
     const size = name === selected ? Math.max(4.5, circle.size) : circle.size;
-    mark(ctx, node.x, node.y, size, styles.edges.get(name), colours, alive);
+    drawMark(ctx, node.x, node.y, size, styles.edges.get(name), colours, alive);
     ctx.fillStyle = alive ? colours.ink : colours.soft;
-    if (circle.level) {
+    if (circle.horizontal) {
       ctx.font = font(colours, 12, name === selected ? 700 : 500);
-      const about = alive ? (mixes ? region : `${region} · other schema`) : `${region} · down`;
-      const apart = name === selected ? 16 : 10;
-      label(ctx, name, circle, circle.radius + circle.size + apart, node.angle, about, colours);
+      const about = alive ? (same_schema ? region : `${region} · other schema`) : `${region} · down`;
+      const gap = name === selected ? 16 : 10;
+      drawLabel(ctx, name, circle, circle.radius + circle.size + gap, node.angle, about, colours);
     } else if (circle.named || (selected && related.has(name))) {
       const text = circle.named ? `${name} · ${region}` : name;
-      radially(ctx, text, circle, node, font(colours, 10.5, name === selected ? 700 : 500));
+      drawRadialText(ctx, text, circle, node, font(colours, 10.5, name === selected ? 700 : 500));
     }
   }
   ctx.globalAlpha = 1;
 }
 
-/** Text that runs outwards, where many stand side by side. */
-function radially(ctx, text, circle, node, style) {
+/** Draw text that runs outwards. */
+function drawRadialText(ctx, text, circle, node, style) {
   const left = Math.cos(node.angle) < 0;
   ctx.save();
   ctx.translate(node.x, node.y);
   ctx.rotate(left ? node.angle + Math.PI : node.angle);
   ctx.textAlign = left ? "right" : "left";
   ctx.font = style;
-  ctx.fillText(fitted(ctx, text, circle.outside), (left ? -1 : 1) * (circle.size + (circle.named ? 9 : 13)), 0);
+  ctx.fillText(fitText(ctx, text, circle.outside), (left ? -1 : 1) * (circle.size + (circle.named ? 9 : 13)), 0);
   ctx.restore();
 }

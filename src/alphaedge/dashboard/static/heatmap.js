@@ -1,77 +1,77 @@
-// The weights as a matrix: each row is an edge and what it learns from the columns; the diagonal is its own share.
+// The shares of all mixes as a matrix: an edge in each row learns from the columns; the diagonal is its own share.
 
-import { begin, fitted, font, note, pointer } from "./canvas.js";
-import { share } from "./format.js";
-import { EDGES } from "./meanings.js";
-import { blend, channels, mark } from "./palette.js";
+import { fitText, font, prepare, tooltip, trackPointer } from "./canvas.js";
+import { formatShare } from "./format.js";
+import { EDGE_COLUMNS } from "./glossary.js";
+import { blend, drawMark, parseColour } from "./palette.js";
 
-const NAMED = 11; // pixels of a cell, from which on each row has its name
-const NUMBERED = 30; // ... and each cell its number
-const TWIN = "own twin"; // a column apart: no part of the mix, but of the predictions
-const APART = 22; // pixels between the mix and that column
+const MIN_NAMED_CELL = 11; // pixels; in smaller cells only regions are named
+const MIN_NUMBERED_CELL = 30; // pixels; smaller cells have no number
+const HOME_MODEL = "home model"; // a separate column: part of the predictions, not of the mix
+const HOME_GAP = 22; // pixels between the mix and that column
 
 /** select(name | null): called when the user picks a row. */
 export function heatmap(canvas, select) {
-  const tip = note(canvas);
-  let shown = null;
+  const tip = tooltip(canvas);
+  let view = null;
   let grid = null;
 
-  const cell = ({ x, y }) => {
+  const cellAt = ({ x, y }) => {
     const row = Math.floor((y - grid.top) / grid.cell);
     const column = x >= grid.home ? grid.names.length : Math.floor((x - grid.left) / grid.cell);
     const between = x >= grid.end && x < grid.home;
     const inside = x >= grid.left && x < grid.right && !between && row >= 0 && row < grid.names.length;
     return inside ? { row: grid.names[row], column: grid.names[column] } : null;
   };
-  pointer(
+  trackPointer(
     canvas,
     (at) => {
-      const over = at && grid && cell(at);
-      canvas.classList.toggle("hit", Boolean(over));
-      if (over) tip.show(at, explained(over, shown));
+      const cell = at && grid && cellAt(at);
+      canvas.classList.toggle("hit", Boolean(cell));
+      if (cell) tip.show(at, describeCell(cell, view));
       else tip.hide();
     },
-    (at) => select((grid && cell(at)?.row) ?? null),
+    (at) => select((grid && cellAt(at)?.row) ?? null),
   );
 
   return {
-    draw(now) {
-      shown = now;
-      const { ctx, width, height } = begin(canvas);
-      grid = laidOut(ctx, now, width, height);
-      drawCells(ctx, now, grid);
-      if (grid.cell >= NAMED) drawNames(ctx, now, grid);
-      else drawRegions(ctx, now, grid);
-      drawSelected(ctx, now, grid);
+    draw(next) {
+      view = next;
+      const { ctx, width, height } = prepare(canvas);
+      grid = layOutGrid(ctx, view, width, height);
+      drawCells(ctx, view, grid);
+      if (grid.cell >= MIN_NAMED_CELL) drawNames(ctx, view, grid);
+      else drawRegions(ctx, view, grid);
+      drawSelected(ctx, view, grid);
     },
   };
 }
 
-function explained({ row, column }, { state }) {
+function describeCell({ row, column }, { state }) {
   const { own_share, home_share, links } = state.get(row).vitals;
-  if (column === undefined) return [`${row} predicts by ${share(home_share)} with its own twin`, EDGES["Own twin"]];
-  if (column === row) return [`${row} keeps ${share(own_share)} of its own model`];
-  return [`${row} learns ${share(links.find((link) => link.peer === column)?.share ?? 0)} from ${column}`];
+  if (column === undefined) return [`${row}: ${formatShare(home_share)} of a prediction comes from its home model`, EDGE_COLUMNS["Home share"]];
+  if (column === row) return [`${row} keeps ${formatShare(own_share)} of its own model`];
+  return [`${row} learns ${formatShare(links.find((link) => link.peer === column)?.share ?? 0)} from ${column}`];
 }
 
-function laidOut(ctx, { state, colours }, width, height) {
+function layOutGrid(ctx, { state, colours }, width, height) {
   const names = [...state.keys()];
-  const hasHome = [...state.values()].some((seen) => seen.vitals.home_share > 0);
+  const hasHome = [...state.values()].some((edge) => edge.vitals.home_share > 0);
   const columns = names.length + (hasHome ? 1 : 0);
-  const between = hasHome ? APART : 0;
+  const between = hasHome ? HOME_GAP : 0;
   ctx.font = font(colours, 12, 700);
   const widest = Math.max(...names.map((name) => ctx.measureText(name).width), 30) + 24;
-  const roomy = Math.min(width - 60 - between, height - 40) / columns >= NAMED;
+  const roomy = Math.min(width - 60 - between, height - 40) / columns >= MIN_NAMED_CELL;
   const left = roomy ? Math.min(widest, width * 0.26) : 46;
-  const beside = hasHome && !roomy ? 28 : 2; // the name of the last column is wider than it
+  const beside = hasHome && !roomy ? 28 : 2; // the name of the last column is wider than the column
   let cell = Math.min((width - left - between - beside) / columns, (height - 24) / names.length);
-  const heading = Math.max(widest, hasHome ? ctx.measureText(TWIN).width + 24 : 0);
-  const upright = roomy && cell < heading - 20; // names of columns do not fit side by side
+  const heading = Math.max(widest, hasHome ? ctx.measureText(HOME_MODEL).width + 24 : 0);
+  const upright = roomy && cell < heading - 20; // names of columns don't fit side by side
   const top = roomy ? (upright ? Math.min(heading - 8, 90) : 22) : 22;
   cell = Math.min(cell, (height - top - 2) / names.length);
   const pixels = cell * window.devicePixelRatio;
-  const whole = Math.floor(pixels) / pixels; // small cells are blurred unless they are whole pixels
-  if (whole > 0.85) cell *= whole;
+  const fraction = Math.floor(pixels) / pixels; // cells of whole pixels are not blurred
+  if (fraction > 0.85) cell *= fraction;
   const end = left + names.length * cell; // of the mix
   const home = end + between;
   return { names, left, top, cell, end, home, hasHome, upright, right: hasHome ? home + cell : end };
@@ -79,22 +79,22 @@ function laidOut(ctx, { state, colours }, width, height) {
 
 function drawCells(ctx, { state, colours }, grid) {
   const { names, left, top, cell, end, home, hasHome } = grid;
-  const stops = [0, 1, 2, 3].map((i) => channels(colours[`heat-${i}`]));
+  const stops = [0, 1, 2, 3].map((i) => parseColour(colours[`heat-${i}`]));
   const index = new Map(names.map((name, i) => [name, i]));
   const gap = cell >= 20 ? 2 : cell >= 8 ? 1 : 0;
   const paint = (x, y, value, alive) => {
-    // The root: shares that matter are small, and 5% has to be seen beside 60%.
+    // The square root, since shares that matter are small: 5% must be visible beside 60%.
     const [r, g, b] = blend(stops, Math.sqrt(value));
     ctx.fillStyle = `rgb(${r} ${g} ${b})`;
     ctx.globalAlpha = alive ? 1 : 0.3;
-    if (gap > 1) rounded(ctx, x, y, cell - gap, cell - gap, 4);
+    if (gap > 1) fillRounded(ctx, x, y, cell - gap, cell - gap, 4);
     else ctx.fillRect(x, y, cell - gap, cell - gap);
-    if (cell < NUMBERED) return;
+    if (cell < MIN_NUMBERED_CELL) return;
     ctx.globalAlpha = 1;
     ctx.fillStyle = !alive ? colours.soft : 0.3 * r + 0.59 * g + 0.11 * b > 140 ? "#10141a" : "#fff";
     ctx.font = font(colours, Math.min(13, cell * 0.3), 500);
     ctx.textAlign = "center";
-    if (value > 0) ctx.fillText(share(value), x + (cell - gap) / 2, y + (cell - gap) / 2);
+    if (value > 0) ctx.fillText(formatShare(value), x + (cell - gap) / 2, y + (cell - gap) / 2);
   };
   ctx.fillStyle = colours["heat-0"];
   if (gap < 2) ctx.fillRect(left, top, names.length * cell, names.length * cell);
@@ -114,7 +114,7 @@ function drawCells(ctx, { state, colours }, grid) {
   ctx.fillRect(Math.round((end - gap + home) / 2), top, 1, names.length * cell - gap);
 }
 
-function rounded(ctx, x, y, width, height, radius) {
+function fillRounded(ctx, x, y, width, height, radius) {
   ctx.beginPath();
   ctx.roundRect(x, y, width, height, radius);
   ctx.fill();
@@ -127,26 +127,26 @@ function drawNames(ctx, { state, styles, colours, selected }, { names, left, top
     ctx.font = font(colours, size, name === selected ? 700 : 400);
     ctx.fillStyle = name === selected ? colours.ink : colours.soft;
     const middle = i * cell + (cell - 2) / 2;
-    mark(ctx, left - 10, top + middle, Math.min(4, cell / 3.5), styles.edges.get(name), colours, alive);
+    drawMark(ctx, left - 10, top + middle, Math.min(4, cell / 3.5), styles.edges.get(name), colours, alive);
     ctx.textAlign = "right";
-    ctx.fillText(fitted(ctx, name, left - 22), left - 19, top + middle);
-    column(name, left + middle);
+    ctx.fillText(fitText(ctx, name, left - 22), left - 19, top + middle);
+    drawColumnName(name, left + middle);
   });
   ctx.font = font(colours, size);
   ctx.fillStyle = colours.soft;
-  if (hasHome) column(TWIN, home + (cell - 2) / 2);
+  if (hasHome) drawColumnName(HOME_MODEL, home + (cell - 2) / 2);
 
-  function column(name, x) {
+  function drawColumnName(name, x) {
     ctx.save();
     ctx.translate(x, top - 8);
     if (upright) ctx.rotate(-Math.PI / 2);
     ctx.textAlign = upright ? "left" : "center";
-    ctx.fillText(upright ? fitted(ctx, name, top - 12) : name, 0, 0);
+    ctx.fillText(upright ? fitText(ctx, name, top - 12) : name, 0, 0);
     ctx.restore();
   }
 }
 
-/** Names of regions along both sides, with a line between them, where there is no room for those of edges. */
+/** Draw the names of regions along both sides, with lines between regions, where names of edges have no room. */
 function drawRegions(ctx, { state, styles, colours }, { names, left, top, cell, home, hasHome }) {
   const all = names.length * cell;
   let from = 0;
@@ -161,9 +161,9 @@ function drawRegions(ctx, { state, styles, colours }, { names, left, top, cell, 
     ctx.font = font(colours, 11, 500);
     ctx.fillStyle = colours.soft;
     ctx.textAlign = "right";
-    ctx.fillText(fitted(ctx, region, left - 12), left - 11, top + (begin + end) / 2);
+    ctx.fillText(fitText(ctx, region, left - 12), left - 11, top + (begin + end) / 2);
     ctx.textAlign = "center";
-    ctx.fillText(fitted(ctx, region, end - begin), left + (begin + end) / 2, top - 14);
+    ctx.fillText(fitText(ctx, region, end - begin), left + (begin + end) / 2, top - 14);
     if (i + 1 === names.length) return;
     ctx.fillStyle = colours.line;
     ctx.fillRect(left, top + end - 0.5, all, 1);
@@ -171,7 +171,7 @@ function drawRegions(ctx, { state, styles, colours }, { names, left, top, cell, 
   });
   ctx.fillStyle = colours.soft;
   ctx.textAlign = "center";
-  if (hasHome) ctx.fillText(TWIN, home + cell / 2 + 4, top - 14);
+  if (hasHome) ctx.fillText(HOME_MODEL, home + cell / 2 + 4, top - 14);
 }
 
 function drawSelected(ctx, { colours, selected }, { names, left, top, cell, right }) {

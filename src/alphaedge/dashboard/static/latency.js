@@ -1,69 +1,69 @@
-// How long the predictions of one edge take, and when it had mixed: the one must not show in the other.
+// The latency of one edge's predictions over time, and its mixes, which must not show in the latency.
 
-import { begin, font, note, pointer } from "./canvas.js";
-import { latency as milliseconds, moment } from "./format.js";
-import { axes, cursor, inside, lastValue, line, valueAt } from "./plot.js";
+import { font, prepare, tooltip, trackPointer } from "./canvas.js";
+import { formatLatency, formatTime } from "./format.js";
+import { clipTo, drawAxes, drawCursor, drawLine, lastValue, valueAt } from "./plot.js";
 
 const LINES = [["p50", []], ["p99", [6, 3]]];
 
-export function latency(canvas) {
-  const tip = note(canvas);
-  let shown = null;
+export function latencyChart(canvas) {
+  const tip = tooltip(canvas);
+  let view = null;
   let drawn = null;
-  pointer(
+  trackPointer(
     canvas,
     (at) => {
       const time = at && drawn && at.x >= drawn.box.left && drawn.time(Math.min(at.x, drawn.box.right));
       if (!time) return tip.hide();
-      const [p50, p99] = LINES.map(([key]) => valueAt(shown.latency[key], time));
-      return tip.show(at, [moment(time, shown.now), `p50 ${milliseconds(p50)}`, `p99 ${milliseconds(p99)}`]);
+      const [p50, p99] = LINES.map(([key]) => valueAt(view.latency[key], time));
+      return tip.show(at, [formatTime(time, view.now), `p50 ${formatLatency(p50)}`, `p99 ${formatLatency(p99)}`]);
     },
     () => {},
   );
 
   return {
-    draw(now) {
-      shown = now;
-      drawn = now.latency.p99.length || now.latency.p50.length ? paint(begin(canvas), now) : null;
+    draw(next) {
+      view = next;
+      drawn = view.latency.p99.length || view.latency.p50.length ? paint(prepare(canvas), view) : null;
     },
   };
 }
 
-function paint({ ctx, width, height }, now) {
-  const { colours, range, latency: found, styles } = now;
+function paint({ ctx, width, height }, view) {
+  const { colours, range, latency, styles } = view;
   const box = { left: 44, top: 10, right: width - 40, bottom: height - 26 };
-  const seen = [...found.p50, ...found.p99].filter(([time]) => time >= range.from).map(([, value]) => value ?? 0);
-  const high = Math.max(0.1, ...seen) * 1.05;
-  const { x, y } = axes(ctx, box, { ...range, low: 0, high }, colours, (value) => `${+value.toPrecision(3)}`);
-  const colour = styles.edges.get(now.focus)?.colour ?? colours.ink;
-  inside(ctx, box, () => {
-    drawMixes(ctx, box, x, now);
+  const values = [...latency.p50, ...latency.p99].filter(([time]) => time >= range.from).map(([, value]) => value ?? 0);
+  const high = Math.max(0.1, ...values) * 1.05;
+  const { x, y } = drawAxes(ctx, box, { ...range, low: 0, high }, colours, (value) => `${+value.toPrecision(3)}`);
+  const colour = styles.edges.get(view.focus)?.colour ?? colours.ink;
+  clipTo(ctx, box, () => {
+    drawMixes(ctx, box, x, view);
     ctx.strokeStyle = colour;
     for (const [key, dash] of LINES) {
-      if (!found[key].length) continue;
+      if (!latency[key].length) continue;
       ctx.setLineDash(dash);
       ctx.lineWidth = dash.length ? 1.5 : 2;
-      line(ctx, found[key], x, y, range.to);
+      drawLine(ctx, latency[key], x, y, range.to);
     }
     ctx.setLineDash([]);
-    if (!now.live) cursor(ctx, box, x(now.time), colours);
+    if (!view.live) drawCursor(ctx, box, x(view.time), colours);
   });
   ctx.font = font(colours, 11, 500);
   ctx.fillStyle = colours.ink;
   ctx.textAlign = "left";
-  let taken = -Infinity; // by the name before, from the top
+  let last = -Infinity; // y of the label above
   for (const [key] of [...LINES].reverse()) {
-    if (!found[key].length) continue;
-    taken = Math.max(y(lastValue(found[key])), taken + 13);
-    ctx.fillText(key, box.right + 8, taken);
+    if (!latency[key].length) continue;
+    last = Math.max(y(lastValue(latency[key])), last + 13);
+    ctx.fillText(key, box.right + 8, last);
   }
   return { box, time: (at) => range.from + ((at - box.left) / (box.right - box.left)) * (range.to - range.from) };
 }
 
-/** A small triangle under each moment in which the edge had mixed once more. */
-function drawMixes(ctx, box, x, { latency: found, colours, range }) {
-  const mixes = found.mixes.filter(([time]) => time >= range.from);
-  const lines = mixes.length * 12 < box.right - box.left; // more of them would be all that is to be seen
+/** Draw a small triangle at the time of each mix. */
+function drawMixes(ctx, box, x, { latency, colours, range }) {
+  const mixes = latency.mixes.filter(([time]) => time >= range.from);
+  const lines = mixes.length * 12 < box.right - box.left; // more lines would hide the rest
   for (const [time] of mixes) {
     const at = x(time);
     ctx.fillStyle = colours.faint;

@@ -1,28 +1,28 @@
-// The page: takes what the connection tells, keeps what the user has chosen, and draws.
+// The page: receives frames, keeps the user's choices, and draws.
 
-import { curves } from "./curves.js";
+import { scoreChart } from "./curves.js";
 import { eventList } from "./events.js";
+import { EDGE_COLUMNS, explain, LINK_COLUMNS } from "./glossary.js";
 import { graph } from "./graph.js";
 import { heatmap } from "./heatmap.js";
-import { latency } from "./latency.js";
-import { EDGES, explain, LINKS } from "./meanings.js";
-import { palette } from "./palette.js";
-import { append, begin, nothing } from "./state.js";
+import { latencyChart } from "./latency.js";
+import { readPalette } from "./palette.js";
+import { addFrame, emptyHistory, loadFleet } from "./state.js";
 import { follow } from "./stream.js";
 import { edgeTable, linkTable } from "./tables.js";
-import { theme } from "./theme.js";
+import { announceSelection, drawNotes, drawTotals, edgePicker, legend } from "./text.js";
+import { themeSwitch } from "./theme.js";
 import { timeline } from "./time.js";
 import { askForToken } from "./token.js";
-import { shown } from "./view.js";
-import { announce, drawNotes, drawTotals, legend, picker } from "./words.js";
+import { makeView } from "./view.js";
 
-const STATUS = { connecting: "Connecting", live: "Connected", lost: "Connection lost, trying again" };
+const STATUS = { connecting: "Connecting", live: "Connected", lost: "Connection lost, reconnecting" };
 const $ = (id) => document.getElementById(id);
 
-let known = nothing();
-let ahead = 0; // seconds by which the clock of the edge is ahead of the one here
-let colours = palette();
-let asked = null; // the frame that was asked for, to draw in
+let known = emptyHistory();
+let clockOffset = 0; // seconds by which the clock of the edge is ahead of this one
+let colours = readPalette();
+let pendingRedraw = null;
 const chosen = { time: null, edge: null, metric: "recent", span: Infinity };
 const measured = { lastUpdateMs: 0, lastApplyMs: 0, firstDrawMs: 0, updates: 0, status: "connecting" };
 
@@ -30,48 +30,47 @@ const select = (name) => {
   chosen.edge = name === chosen.edge ? null : name;
   draw();
 };
-const go = (time) => {
-  // The first frame that has what happened then.
+const showTime = (time) => {
   const frame = time === null ? null : known.frames.find((one) => one.time >= time);
   chosen.time = !frame || frame === known.frames.at(-1) ? null : frame.time;
   draw();
 };
 const links = linkTable($("links"), $("links-more"), select);
 const parts = [
-  timeline($("time"), $("when"), $("live"), go),
+  timeline($("time"), $("when"), $("live"), showTime),
   { draw: drawTotals },
-  { draw: drawNotes }, // first, for what is hidden has no size to draw in
+  { draw: drawNotes }, // first, since hidden panels have no size to draw in
   graph($("graph"), select, () => chosen.edge),
   heatmap($("matrix"), select),
-  curves($("scores"), select, go),
-  latency($("latency")),
-  eventList($("events"), go),
+  scoreChart($("scores"), select, showTime),
+  latencyChart($("latency")),
+  eventList($("events"), showTime),
   edgeTable($("edges"), $("edges-more"), select),
   links,
   legend(),
-  picker(select),
-  { draw: announce },
+  edgePicker(select),
+  { draw: announceSelection },
 ];
 
-let last = null; // what is on the screen
-const view = () => shown(known, chosen, colours, Date.now() / 1000 + ahead);
+let drawnView = null;
+const currentView = () => makeView(known, chosen, colours, Date.now() / 1000 + clockOffset);
 
 function redraw() {
-  asked = null;
+  pendingRedraw = null;
   const began = performance.now();
-  const now = (last = view());
-  if (chosen.edge !== null && !now.latest.has(chosen.edge)) now.selected = chosen.edge = null;
-  for (const part of parts) part.draw(now);
-  void document.body.offsetHeight; // the layout is part of what it takes
+  const view = (drawnView = currentView());
+  if (chosen.edge !== null && !view.latest.has(chosen.edge)) view.selected = chosen.edge = null;
+  for (const part of parts) part.draw(view);
+  void document.body.offsetHeight; // include the layout in the measured time
   measured.lastUpdateMs = measured.lastApplyMs + performance.now() - began;
   measured.lastApplyMs = 0;
   measured.updates += 1;
   if (!measured.firstDrawMs && known.frames.length) measured.firstDrawMs = performance.now();
 }
 
-/** Draw soon, once for all that happens until then. */
+/** Redraw with the next animation frame, once for all changes until then. */
 function draw() {
-  asked ??= requestAnimationFrame(redraw);
+  pendingRedraw ??= requestAnimationFrame(redraw);
 }
 
 function apply(change) {
@@ -82,14 +81,14 @@ function apply(change) {
 }
 
 function recolour() {
-  colours = palette();
+  colours = readPalette();
   draw();
 }
 
-function status(now) {
-  measured.status = now;
-  $("status").dataset.status = now;
-  $("status").textContent = STATUS[now];
+function showStatus(status) {
+  measured.status = status;
+  $("status").dataset.status = status;
+  $("status").textContent = STATUS[status];
 }
 
 for (const key of ["recent", "score"]) {
@@ -105,29 +104,30 @@ $("span").addEventListener("change", () => {
 addEventListener("keydown", (event) => {
   if (event.key === "Escape" && chosen.edge !== null && !$("token").open) select(null);
 });
-theme($("theme"), recolour);
-explain($("edges-words"), EDGES);
-explain($("links-words"), LINKS);
+themeSwitch($("theme"), recolour);
+explain($("edges-glossary"), EDGE_COLUMNS);
+explain($("links-glossary"), LINK_COLUMNS);
 new ResizeObserver(draw).observe(document.querySelector("main"));
 matchMedia(`(resolution: ${window.devicePixelRatio}dppx)`).addEventListener("change", draw);
 setInterval(() => {
-  // Ages grow while nothing else happens.
-  if (chosen.time === null && known.frames.length && !document.hidden) links.draw(view());
+  // Ages grow even if nothing else changes.
+  if (chosen.time === null && known.frames.length && !document.hidden) links.draw(currentView());
 }, 1000);
 
-const number = (value) => ({ enumerable: true, get: value });
+// For tests and benchmarks.
+const getter = (get) => ({ enumerable: true, get });
 window.alphaedge = Object.freeze(
   Object.defineProperties(
     {},
     {
-      ...Object.fromEntries(Object.keys(measured).map((key) => [key, number(() => measured[key])])),
-      frames: number(() => known.frames.length),
-      edges: number(() => last?.state.size ?? 0),
-      links: number(() => last?.links.length ?? 0),
-      events: number(() => known.told),
-      time: number(() => last?.time ?? 0),
-      live: number(() => chosen.time === null),
-      selected: number(() => chosen.edge),
+      ...Object.fromEntries(Object.keys(measured).map((key) => [key, getter(() => measured[key])])),
+      frames: getter(() => known.frames.length),
+      edges: getter(() => drawnView?.state.size ?? 0),
+      links: getter(() => drawnView?.links.length ?? 0),
+      events: getter(() => known.eventCount),
+      time: getter(() => drawnView?.time ?? 0),
+      live: getter(() => chosen.time === null),
+      selected: getter(() => chosen.edge),
     },
   ),
 );
@@ -135,12 +135,12 @@ window.alphaedge = Object.freeze(
 draw();
 follow({
   fleet: (fleet) => {
-    ahead = fleet.now - Date.now() / 1000;
+    clockOffset = fleet.now - Date.now() / 1000;
     apply(() => {
-      known = begin(known, fleet);
+      known = loadFleet(known, fleet);
     });
   },
-  frame: (text) => apply(() => append(known, JSON.parse(text))),
-  status,
+  frame: (text) => apply(() => addFrame(known, JSON.parse(text))),
+  status: showStatus,
   token: (refused) => askForToken($("token"), refused),
 });

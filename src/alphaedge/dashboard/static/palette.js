@@ -1,12 +1,12 @@
-// Colours and shapes. A region has a colour and a shape, so that neither is the only sign; its name is text beside them.
+// Colours and shapes. A region has both, so that neither is the only sign, and its name stands beside them.
 
-// Okabe and Ito's colours, which colour-blind people tell apart, with grey for their black. On white the pale ones are
-// a little darker, on black the dark one a little lighter, or lines in them could not be seen.
+// Okabe and Ito's palette, which colour-blind readers can tell apart, with grey instead of black. Pale colours are darker
+// on white, and the dark one is lighter on black, so that thin lines stay visible.
 const COLOURS = {
   light: ["#0072b2", "#d55e00", "#009e73", "#b8589a", "#c98a00", "#2f95cf", "#8a7d00", "#57606e"],
   dark: ["#3a9ad9", "#e8743b", "#19b88a", "#d68fb8", "#e69f00", "#56b4e9", "#f0e442", "#b9c0cc"],
 };
-// Paths around 0, 0 of about the same area; as many as have no common factor with the number of colours.
+// Paths around 0, 0 of about the same area. Their number has no common factor with that of the colours.
 const SHAPES = [
   "M1 0A1 1 0 1 1 -1 0A1 1 0 1 1 1 0Z",
   "M-.89-.89H.89V.89H-.89Z",
@@ -17,28 +17,28 @@ const SHAPES = [
 const DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3]];
 const TOKENS = ["ink", "soft", "faint", "line", "surface", "raised", "accent", "danger", "heat-0", "heat-1", "heat-2", "heat-3"];
 
-/** The colours of the page as it is now, light or dark. */
-export function palette() {
+/** Read the page's current colours, light or dark. */
+export function readPalette() {
   const probe = document.createElement("span");
   probe.hidden = true;
   document.body.append(probe);
-  const found = {};
+  const palette = {};
   for (const token of TOKENS) {
     probe.style.color = `var(--${token})`;
-    found[token] = getComputedStyle(probe).color;
+    palette[token] = getComputedStyle(probe).color;
   }
   probe.remove();
-  found.dark = channels(found.surface).reduce((sum, channel) => sum + channel, 0) < 3 * 128;
-  found.font = getComputedStyle(document.body).fontFamily;
-  return found;
+  palette.dark = parseColour(palette.surface).reduce((sum, channel) => sum + channel, 0) < 3 * 128;
+  palette.font = getComputedStyle(document.body).fontFamily;
+  return palette;
 }
 
-/** How each region and each edge is drawn, by its name. order: all regions, the one with the first colour first. */
-export function styles(state, order, dark) {
+/** Return the style of each region and each edge by name. order: all regions, in the order of their colours. */
+export function makeStyles(state, order, dark) {
   const regions = new Map();
   const edges = new Map();
   for (const [name, { region }] of state) {
-    if (!regions.has(region)) regions.set(region, styled(order.indexOf(region), region, dark));
+    if (!regions.has(region)) regions.set(region, regionStyle(order.indexOf(region), region, dark));
     const style = regions.get(region);
     edges.set(name, { ...style, dash: DASHES[style.edges % DASHES.length] });
     style.edges += 1;
@@ -46,24 +46,24 @@ export function styles(state, order, dark) {
   return { regions, edges };
 }
 
-function styled(number, region, dark) {
+function regionStyle(number, region, dark) {
   const colours = COLOURS[dark ? "dark" : "light"];
   return { region, colour: colours[number % colours.length], shape: SHAPES[number % SHAPES.length], edges: 0 };
 }
 
-const made = new Map();
+const paths = new Map();
 
-/** Draw the shape of an edge; one that is not alive is hollow and crossed out. */
-export function mark(ctx, x, y, size, style, colours, alive = true) {
-  if (!made.has(style.shape)) made.set(style.shape, new Path2D(style.shape));
+/** Draw the shape of an edge, hollow and crossed out if it is down. */
+export function drawMark(ctx, x, y, size, style, colours, alive = true) {
+  if (!paths.has(style.shape)) paths.set(style.shape, new Path2D(style.shape));
   ctx.save();
   ctx.translate(x, y);
   ctx.scale(size, size);
   ctx.lineWidth = Math.min(1.6 / size, 0.4);
   ctx.fillStyle = alive ? style.colour : colours.surface;
   ctx.strokeStyle = alive ? colours.surface : style.colour;
-  ctx.fill(made.get(style.shape));
-  ctx.stroke(made.get(style.shape));
+  ctx.fill(paths.get(style.shape));
+  ctx.stroke(paths.get(style.shape));
   if (!alive) {
     ctx.beginPath();
     ctx.moveTo(-1.35, -1.35);
@@ -75,30 +75,31 @@ export function mark(ctx, x, y, size, style, colours, alive = true) {
   ctx.restore();
 }
 
-/** The same shape as a picture in the text; its style may be set later. */
-export function symbol(style = null) {
+/** Make the same shape as an SVG for use in text; its style may be set later. */
+export function makeSymbol(style = null) {
   const picture = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
   picture.setAttribute("viewBox", "-1.5 -1.5 3 3");
   picture.setAttribute("class", "symbol");
   picture.setAttribute("aria-hidden", "true");
   picture.append(path);
-  if (style) restyle(picture, style);
+  if (style) styleSymbol(picture, style);
   return picture;
 }
 
-/** Give a picture in the text another shape and colour. */
-export function restyle(picture, { shape, colour }) {
+/** Set the shape and colour of a symbol. */
+export function styleSymbol(picture, { shape, colour }) {
   const path = picture.firstChild;
   if (path.getAttribute("d") !== shape) path.setAttribute("d", shape);
   if (path.getAttribute("fill") !== colour) path.setAttribute("fill", colour);
 }
 
-/** A mix of colours given as "rgb(...)": 0 is the first of them, 1 the last. */
+/** Interpolate between colours [r, g, b]: 0 is the first of them, 1 the last. */
 export function blend(stops, value) {
   const at = Math.min(Math.max(value, 0), 1) * (stops.length - 1);
   const low = Math.min(Math.floor(at), stops.length - 2);
   return stops[low].map((channel, i) => Math.round(channel + (stops[low + 1][i] - channel) * (at - low)));
 }
 
-export const channels = (colour) => colour.match(/[\d.]+/g).slice(0, 3).map(Number);
+/** Return [r, g, b] of a colour such as "rgb(...)". */
+export const parseColour = (colour) => colour.match(/[\d.]+/g).slice(0, 3).map(Number);

@@ -1,17 +1,17 @@
-// Axes of time and value, and lines between them.
+// Charts of values over time: axes, lines and the cursor.
 
 import { font } from "./canvas.js";
-import { tick } from "./format.js";
+import { formatTick } from "./format.js";
 
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400]; // seconds
 
 /**
- * Draw the axes into box {left, top, right, bottom} for range {from, to, low, high}; where a time and a value are.
- * text: how a value is written.
+ * Draw the axes into box {left, top, right, bottom} for range {from, to, low, high}. Return functions that map a time to x
+ * and a value to y. format(value): the label of a value.
  */
-export function axes(ctx, box, range, colours, text) {
+export function drawAxes(ctx, box, range, colours, format) {
   const x = (time) => box.left + ((time - range.from) / (range.to - range.from)) * (box.right - box.left);
-  const values = round(range.low, range.high, Math.max(2, Math.floor((box.bottom - box.top) / 48)));
+  const values = roundValues(range.low, range.high, Math.max(2, Math.floor((box.bottom - box.top) / 48)));
   const [low, high] = [values[0], values.at(-1)];
   const y = (value) => box.bottom - ((value - low) / (high - low)) * (box.bottom - box.top);
   ctx.font = font(colours, 11);
@@ -25,16 +25,16 @@ export function axes(ctx, box, range, colours, text) {
     ctx.moveTo(box.left, at);
     ctx.lineTo(box.right, at);
     ctx.stroke();
-    ctx.fillText(text(value), box.left - 8, at);
+    ctx.fillText(format(value), box.left - 8, at);
   }
   ctx.textAlign = "center";
   const { step, times } = timeTicks(range.from, range.to, Math.max(2, Math.floor((box.right - box.left) / 90)));
-  for (const time of times) ctx.fillText(tick(time, step), x(time), box.bottom + 15);
+  for (const time of times) ctx.fillText(formatTick(time, step), x(time), box.bottom + 15);
   return { x, y };
 }
 
-/** Round values that cover a range, about so many. */
-export function round(low, high, count) {
+/** Return about ``count`` round values that cover a range. */
+export function roundValues(low, high, count) {
   if (!(high > low)) [low, high] = [low - 0.05 * (Math.abs(low) || 1), high + 0.05 * (Math.abs(high) || 1)];
   const raw = (high - low) / count;
   const power = 10 ** Math.floor(Math.log10(raw));
@@ -46,14 +46,14 @@ export function round(low, high, count) {
 
 function timeTicks(from, to, count) {
   const step = STEPS.find((s) => (to - from) / s <= count) ?? Math.ceil((to - from) / count / 86400) * 86400;
-  const shift = new Date(1000 * to).getTimezoneOffset() * 60; // so that a day begins at midnight here
+  const shift = new Date(1000 * to).getTimezoneOffset() * 60; // so that days begin at midnight, local time
   const times = [];
   for (let time = Math.ceil((from - shift) / step) * step + shift; time <= to; time += step) times.push(time);
   return { step, times };
 }
 
-/** Draw only inside of a box. */
-export function inside(ctx, box, draw) {
+/** Draw with everything outside of a box clipped. */
+export function clipTo(ctx, box, draw) {
   ctx.save();
   ctx.beginPath();
   ctx.rect(box.left, box.top - 2, box.right - box.left + 1, box.bottom - box.top + 4);
@@ -62,8 +62,8 @@ export function inside(ctx, box, draw) {
   ctx.restore();
 }
 
-/** A line through [time, value] points, with a gap from one without a value to the next; the last value holds on. */
-export function line(ctx, points, x, y, until) {
+/** Draw a line through [time, value] points, with a gap where the value is null; the last value extends to ``until``. */
+export function drawLine(ctx, points, x, y, until) {
   let before = null;
   ctx.beginPath();
   for (const [time, value] of points) {
@@ -76,11 +76,11 @@ export function line(ctx, points, x, y, until) {
   ctx.stroke();
 }
 
-/** The last value that there was. */
+/** Return the last value that is not null. */
 export const lastValue = (points) => points.findLast(([, value]) => value !== null)[1];
 
-/** A line where the time that is shown lies. */
-export function cursor(ctx, box, at, colours) {
+/** Draw a vertical line at the displayed time. */
+export function drawCursor(ctx, box, at, colours) {
   ctx.strokeStyle = colours.accent;
   ctx.lineWidth = 1.5;
   ctx.beginPath();
@@ -89,7 +89,7 @@ export function cursor(ctx, box, at, colours) {
   ctx.stroke();
 }
 
-/** The value of points at a time, between two of them if need be; null where there is none. */
+/** Interpolate the value of points at a time; null where there is none. */
 export function valueAt(points, time) {
   if (!points.length || time < points[0][0]) return null;
   let low = 0;

@@ -1,14 +1,14 @@
-// One stop for the Tab key in a whole list or table; arrow keys, Home and End go on inside of it.
+// Roving focus: one Tab stop for a whole list or table; arrow keys, Home and End move inside of it.
 
-/** box: its children are the lines (rows of a table, entries of a list), with one button or more each. */
-export function roving(box) {
-  let stop = null; // the button that Tab leads to: the one that was used last
+/** box: an element whose children (rows or entries) have one button or more each. */
+export function rovingFocus(box) {
+  let stop = null; // the button that Tab moves to: the one used last
   const lines = () => [...box.children].map((line) => [...line.querySelectorAll("button")]);
 
-  const settle = () => {
+  const update = () => {
     if (!box.contains(stop)) stop = null;
     const buttons = lines().flat();
-    const chosen = stop ?? buttons[0]; // until one was used it is the first, also when others come before it
+    const chosen = stop ?? buttons[0]; // until one was used, always the first
     for (const button of buttons) {
       const place = button === chosen ? 0 : -1;
       if (button.getAttribute("tabindex") !== `${place}`) button.tabIndex = place;
@@ -16,25 +16,25 @@ export function roving(box) {
   };
   box.addEventListener("focusin", (event) => {
     stop = event.target.closest("button");
-    settle();
+    update();
   });
   box.addEventListener("keydown", (event) => {
-    if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return; // those are the browser's
-    const next = neighbour(lines(), event.target, event.key);
+    if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return; // these are the browser's
+    const next = nextButton(lines(), event.target, event.key);
     if (!next) return;
-    event.preventDefault(); // else the page scrolls too
+    event.preventDefault(); // otherwise the page scrolls too
     next.focus();
   });
-  new MutationObserver(settle).observe(box, { childList: true });
-  settle();
+  new MutationObserver(update).observe(box, { childList: true });
+  update();
 }
 
-/** Where a key leads from a button; at an end, the button itself. Nothing if the key has no meaning here. */
-function neighbour(all, button, key) {
+/** Return the button that a key moves to from a button: itself at an end, null for other keys. */
+function nextButton(all, button, key) {
   const row = all.findIndex((line) => line.includes(button));
   if (row < 0) return null;
   const column = all[row].indexOf(button);
-  const flat = all.length === 1; // a line alone has its ends left and right
+  const flat = all.length === 1; // a single line has its ends left and right
   const last = all.length - 1;
   const to = {
     ArrowUp: [row - 1, column],

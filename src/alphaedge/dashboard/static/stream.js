@@ -1,46 +1,46 @@
-// The connection: the whole fleet first, then frame by frame. If it breaks it is made again, for as long as it takes.
+// The connection: fetches the whole fleet, then streams frames. If it breaks, it reconnects until it succeeds.
 
-const FIRST_WAIT = 500; // milliseconds before it is tried again
-const LONGEST_WAIT = 10_000;
-const SILENCE = 30_000; // three keep-alives that did not come: nobody is there any more
-const STORED = "alphaedge-token";
+const FIRST_WAIT_MS = 500; // before the first attempt to reconnect
+const MAX_WAIT_MS = 10_000;
+const SILENCE_MS = 30_000; // three missed keep-alives: the connection is dead
+const TOKEN_KEY = "alphaedge-token";
 
 class Unauthorised extends Error {}
 
 /**
- * Follow the fleet for ever. told.fleet(fleet), told.frame(JSON): what came. told.status("connecting" | "live" |
- * "lost"). told.token(refused): asks the user for the token, and resolves to it.
+ * Follow the fleet forever. handlers.fleet(fleet), handlers.frame(JSON): called with what came. handlers.status("connecting"
+ * | "live" | "lost"). handlers.token(refused): asks the user for the token, and resolves to it.
  */
-export async function follow(told) {
-  let wait = FIRST_WAIT;
-  let token = sessionStorage.getItem(STORED);
-  told.status("connecting");
+export async function follow(handlers) {
+  let wait = FIRST_WAIT_MS;
+  let token = sessionStorage.getItem(TOKEN_KEY);
+  handlers.status("connecting");
   for (;;) {
     try {
-      const fleet = await (await ask("fleet", token)).json();
-      told.fleet(fleet);
+      const fleet = await (await request("fleet", token)).json();
+      handlers.fleet(fleet);
       const after = fleet.frames.at(-1)?.time ?? 0;
-      const gone = new AbortController();
-      const answer = await ask(`fleet/stream?after=${encodeURIComponent(after)}`, token, gone.signal);
-      told.status("live");
-      wait = FIRST_WAIT;
-      await read(answer.body, gone, told.frame);
+      const abort = new AbortController();
+      const answer = await request(`fleet/stream?after=${encodeURIComponent(after)}`, token, abort.signal);
+      handlers.status("live");
+      wait = FIRST_WAIT_MS;
+      await readEvents(answer.body, abort, handlers.frame);
     } catch (error) {
       if (error instanceof Unauthorised) {
-        told.status("connecting");
-        token = await told.token(token !== null);
-        sessionStorage.setItem(STORED, token);
+        handlers.status("connecting");
+        token = await handlers.token(token !== null);
+        sessionStorage.setItem(TOKEN_KEY, token);
         continue;
       }
-      // Anything else is a connection that broke, or an answer that was cut: both are cured by asking again.
+      // Any other error is a broken connection or a cut answer; both are cured by connecting again.
     }
-    told.status("lost");
-    await pause(wait * (0.75 + Math.random() / 2)); // not all pages at the same moment
-    wait = Math.min(2 * wait, LONGEST_WAIT);
+    handlers.status("lost");
+    await pause(wait * (0.75 + Math.random() / 2)); // spread the reconnects of all pages
+    wait = Math.min(2 * wait, MAX_WAIT_MS);
   }
 }
 
-async function ask(path, token, signal) {
+async function request(path, token, signal) {
   const headers = token === null ? {} : { authorization: `Bearer ${token}` };
   const answer = await fetch(path, { headers, signal, cache: "no-store" });
   if (answer.status === 401) throw new Unauthorised();
@@ -48,33 +48,33 @@ async function ask(path, token, signal) {
   return answer;
 }
 
-/** Read server-sent events until there are no more. */
-async function read(body, gone, frame) {
+/** Read server-sent events until the stream ends, and call onData with the data of each. */
+async function readEvents(body, abort, onData) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
-  let watch = setTimeout(() => gone.abort(), SILENCE);
-  let parts = []; // of an event that has not ended; joined once, for a large one comes in many parts
+  let watchdog = setTimeout(() => abort.abort(), SILENCE_MS);
+  let parts = []; // of an event that has not ended; joined once, since a large one comes in many parts
   try {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
-      clearTimeout(watch);
-      watch = setTimeout(() => gone.abort(), SILENCE);
+      clearTimeout(watchdog);
+      watchdog = setTimeout(() => abort.abort(), SILENCE_MS);
       parts.push(value);
       if (!value.includes("\n")) continue;
       const events = parts.join("").split("\n\n");
       parts = [events.pop()];
       for (const event of events) {
         const data = event.split("\n").filter((line) => line.startsWith("data: ")).map((line) => line.slice(6));
-        if (data.length) frame(data.join("\n"));
+        if (data.length) onData(data.join("\n"));
       }
     }
   } finally {
-    clearTimeout(watch);
-    gone.abort();
+    clearTimeout(watchdog);
+    abort.abort();
   }
 }
 
-/** Wait; less if the browser says that there is a network again. */
+/** Wait, or until the browser is online again. */
 function pause(milliseconds) {
   return new Promise((resolve) => {
     const end = () => {

@@ -1,22 +1,22 @@
-// A table that can be sorted, whose rows can be picked, and that shows part of its rows until more are asked for.
+// A table with sortable columns and selectable rows, which shows more rows on request.
 
-import { whole } from "./format.js";
-import { restyle, symbol } from "./palette.js";
-import { roving } from "./roving.js";
+import { formatCount } from "./format.js";
+import { makeSymbol, styleSymbol } from "./palette.js";
+import { rovingFocus } from "./roving.js";
 
-const FIRST = 12; // rows at first
-const PAGE = 50; // ... and each time that more are asked for
+const FIRST_ROWS = 12;
+const MORE_ROWS = 50;
 
 /**
- * table: its element. more: a button. select(name): called for a cell that names an edge.
- * columns: {label, title, text(row), value(row) to sort by, name(row) if it is that of an edge, style(row) of the mark
- * before the text if there is one, bad(row)}.
+ * element: the table. more: a button for more rows. select(name): called when the user picks an edge.
+ * columns: {label, title, text(row), value(row) to sort by, name(row) if the cell names an edge, style(row) of a symbol
+ * before the text, bad(row)}.
  */
 export function table(element, more, columns, select) {
   const head = element.createTHead().insertRow();
   const body = element.createTBody();
   let [rows, selected] = [[], null];
-  let limit = FIRST;
+  let limit = FIRST_ROWS;
   let sorted = { column: null, down: true };
 
   const headers = columns.map((column) => {
@@ -38,20 +38,20 @@ export function table(element, more, columns, select) {
     return cell;
   });
   more.addEventListener("click", () => {
-    limit += PAGE;
+    limit += MORE_ROWS;
     show();
   });
-  roving(element.tHead);
-  roving(body);
+  rovingFocus(element.tHead);
+  rovingFocus(body);
 
-  function inOrder() {
+  function sortedRows() {
     const { column, down } = sorted;
     if (!column) return rows;
     const value = column.value ?? column.text;
     const sign = down ? -1 : 1;
     return [...rows].sort((a, b) => {
       const [x, y] = [value(a), value(b)];
-      if (x === null || y === null) return (x === null) - (y === null); // nothing to show comes last either way
+      if (x === null || y === null) return (x === null) - (y === null); // empty cells come last either way
       return sign * (typeof x === "string" ? x.localeCompare(y, "en", { numeric: true }) : x - y);
     });
   }
@@ -62,41 +62,41 @@ export function table(element, more, columns, select) {
       if (by) cell.setAttribute("aria-sort", sorted.down ? "descending" : "ascending");
       else cell.removeAttribute("aria-sort");
     });
-    const shown = inOrder().slice(0, limit);
+    const shown = sortedRows().slice(0, limit);
     while (body.rows.length > shown.length) body.deleteRow(-1);
-    while (body.rows.length < shown.length) body.append(emptyRow());
+    while (body.rows.length < shown.length) body.append(makeRow());
     shown.forEach((row, i) => fill(body.rows[i], row));
     const left = rows.length - shown.length;
     more.hidden = left <= 0;
-    more.textContent = `Show ${whole(Math.min(PAGE, left))} more of ${whole(rows.length)}`;
+    more.textContent = `Show ${formatCount(Math.min(MORE_ROWS, left))} more of ${formatCount(rows.length)}`;
   }
 
-  function emptyRow() {
+  function makeRow() {
     const line = document.createElement("tr");
     columns.forEach((column, i) => {
       const cell = document.createElement(i ? "td" : "th");
       if (!i) cell.scope = "row";
       if (column.value) cell.className = "number";
-      if (column.style) cell.append(symbol(), document.createElement("span"));
+      if (column.style) cell.append(makeSymbol(), document.createElement("span"));
       if (column.name) {
         const button = document.createElement("button");
         button.type = "button";
         button.className = "pick";
-        button.addEventListener("click", () => select(column.name(line.shows)));
+        button.addEventListener("click", () => select(column.name(line.row)));
         cell.append(button);
       }
       line.append(cell);
     });
     line.addEventListener("click", (event) => {
-      if (!event.target.closest("button")) select(columns[0].name(line.shows));
+      if (!event.target.closest("button")) select(columns[0].name(line.row));
     });
     line.texts = [];
     return line;
   }
 
-  /** Only what is new is written: most of the time that is little. */
+  /** Write only what has changed, which is little most of the time. */
   function fill(line, row) {
-    line.shows = row;
+    line.row = row;
     columns.forEach((column, i) => {
       const text = column.text(row);
       const bad = Boolean(column.bad?.(row));
@@ -105,7 +105,7 @@ export function table(element, more, columns, select) {
         line.texts[i] = text;
         (cell.lastChild ?? cell).textContent = text;
       }
-      if (column.style) restyle(cell.firstChild, column.style(row));
+      if (column.style) styleSymbol(cell.firstChild, column.style(row));
       if (column.bad && cell.classList.contains("bad") !== bad) cell.classList.toggle("bad", bad);
     });
     const chosen = selected !== null && columns[0].name(row) === selected;

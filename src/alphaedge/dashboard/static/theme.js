@@ -1,31 +1,31 @@
-// Light or dark: as the system has it, until the user says otherwise.
+// The light or dark theme: the system's, until the user chooses.
 
-const STORED = "alphaedge-theme";
+const THEME_KEY = "alphaedge-theme";
 
-/** button: toggles it. changed(): called when colours are other ones than before. */
-export function theme(button, changed) {
+/** button: toggles the theme. onChange(): called when colours have changed. */
+export function themeSwitch(button, onChange) {
   const system = matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (document.documentElement.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
-  // What a click does, not what is on: a word such as "Dark" alone could mean either.
+  // The text says what a click does: "Dark" alone could also be the current state.
   const show = () => (button.textContent = `Switch to ${isDark() ? "light" : "dark"}`);
-  const stored = localStorage.getItem(STORED);
+  const stored = localStorage.getItem(THEME_KEY);
   if (stored === "dark" || stored === "light") document.documentElement.dataset.theme = stored;
   button.addEventListener("click", () => {
     const next = isDark() ? "light" : "dark";
-    // What the system has anyway is not kept, so that the page goes on following it.
+    // The system's own theme is not stored, so that the page keeps following the system.
     if (next === (system.matches ? "dark" : "light")) {
       delete document.documentElement.dataset.theme;
-      localStorage.removeItem(STORED);
+      localStorage.removeItem(THEME_KEY);
     } else {
       document.documentElement.dataset.theme = next;
-      localStorage.setItem(STORED, next);
+      localStorage.setItem(THEME_KEY, next);
     }
     show();
-    changed();
+    onChange();
   });
   system.addEventListener("change", () => {
     show();
-    changed();
+    onChange();
   });
   show();
 }

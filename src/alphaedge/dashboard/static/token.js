@@ -1,29 +1,29 @@
-// The question for the token, for a fleet that not everybody may see.
+// The dialog that asks for the token of a fleet that has one.
 
-/** Ask until there is an answer. refused: the last one was wrong. */
+/** Ask for the token until one is entered. refused: whether the last one was not accepted. */
 export function askForToken(dialog, refused) {
   const form = dialog.querySelector("form");
   const field = dialog.querySelector("input");
-  const complaint = dialog.querySelector("[role=alert]");
-  complaint.textContent = refused ? "This token was not accepted." : "";
+  const message = dialog.querySelector("[role=alert]");
+  message.textContent = refused ? "This token was not accepted." : "";
   field.value = "";
   if (!dialog.open) dialog.showModal();
   field.focus();
   return new Promise((resolve) => {
-    const stay = (event) => event.preventDefault(); // without a token there is nothing to see behind it
-    const answer = (event) => {
+    const stay = (event) => event.preventDefault(); // without a token there is nothing behind the dialog
+    const submit = (event) => {
       event.preventDefault();
       const token = field.value.trim();
       if (!token || !/^[\x21-\x7e]+$/.test(token)) {
-        complaint.textContent = "A token is letters, digits and signs, without spaces.";
+        message.textContent = "A token has letters, digits and punctuation, and no spaces.";
         return;
       }
-      form.removeEventListener("submit", answer);
+      form.removeEventListener("submit", submit);
       dialog.removeEventListener("cancel", stay);
       dialog.close();
       resolve(token);
     };
-    form.addEventListener("submit", answer);
+    form.addEventListener("submit", submit);
     dialog.addEventListener("cancel", stay);
   });
 }

@@ -38,8 +38,8 @@ from alphaedge.edge.store.status import (
     read_server_status,
     write_status,
 )
-from alphaedge.metrics import SCORES
 from alphaedge.monitoring.vitals import EdgeView, Vitals, with_absent
+from alphaedge.scoring import SCORES
 
 POLL_INTERVAL_SECONDS: Final = 0.02  # of the journal, while there is nothing to learn
 MAX_PREDICTIONS: Final = 2000  # read at once, in search of new ids

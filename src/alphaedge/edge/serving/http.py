@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from alphaedge.dashboard.app import dashboard_routes
+from alphaedge.dashboard.routes import dashboard_routes
 from alphaedge.edge.log import warn
 from alphaedge.edge.serving.body import BodyTooLarge, DrainingResponse, get_header, make_response, read_body
 from alphaedge.edge.serving.fleet_view import FleetView

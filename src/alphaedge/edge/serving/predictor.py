@@ -8,7 +8,7 @@ from torch import Tensor
 
 from alphaedge.core.model import Model
 from alphaedge.edge.inputs.lookup import Inputs, RowLookup, enumerate_keys, find_rows
-from alphaedge.edge.serving.traced import TracedPrediction
+from alphaedge.edge.serving.traced_prediction import TracedPrediction
 from alphaedge.edge.store.parameters import ParameterReader, ParameterVersion
 
 COPIES: Final = 2  # of the parameters in a file

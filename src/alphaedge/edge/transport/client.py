@@ -12,7 +12,7 @@ from typing import Any, Final, final
 
 import aiohttp
 
-from alphaedge.edge.transport.history import PeerHistory
+from alphaedge.edge.transport.peer_history import PeerHistory
 from alphaedge.edge.trust.credentials import Credentials
 from alphaedge.errors import CertificateError, PeerError
 

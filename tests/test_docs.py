@@ -24,7 +24,7 @@ from alphaedge.edge.directory import gossip, membership
 from alphaedge.edge.directory import nats as nats_directory
 from alphaedge.edge.inputs import numbering
 from alphaedge.edge.learning import checkpoints
-from alphaedge.edge.peers import wire
+from alphaedge.edge.peers import answer_check
 from alphaedge.edge.peers.driver import PeerDriver
 from alphaedge.edge.serving.openapi import describe
 from alphaedge.edge.transport.server import STATUS_BY_ERROR
@@ -172,8 +172,8 @@ def test_what_edges_ask_each_other_is_there_and_no_other() -> None:
     [
         ("reference/wire.md", "48 bits of BLAKE2b", numbering.KEY_BYTES * 8 == 48),
         ("security.md", "48 bits of BLAKE2b", numbering.KEY_BYTES * 8 == 48),
-        ("reference/wire.md", "more than 100 times as large as the own", wire.MAX_SIZE_RATIO == 100),
-        ("security.md", "more than 100 times the own size", wire.MAX_SIZE_RATIO == 100),
+        ("reference/wire.md", "more than 100 times as large as the own", answer_check.MAX_SIZE_RATIO == 100),
+        ("security.md", "more than 100 times the own size", answer_check.MAX_SIZE_RATIO == 100),
         ("reference/wire.md", "at most 100,000 bytes", announcements.MAX_ANNOUNCEMENT_BYTES == 100_000),
         ("reference/wire.md", "Each second", gossip.ROUND_SECONDS == 1),
         (

@@ -1,4 +1,4 @@
-"""The page, in a real browser: it shows what the server tells, whatever happens to either."""
+"""The page in a real browser: it shows what the server sends, through restarts of either."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -29,14 +29,14 @@ def more(server: Served, steps: int, *, after: int = 20) -> None:
         server.add(time, state)
 
 
-def test_everything_is_drawn_without_complaint_and_without_asking_anybody_else(
+def test_everything_is_drawn_without_errors_and_without_foreign_requests(
     visit: Visit, served: Served, complaints: list[str]
 ) -> None:
     page = visit(served)
     for canvas in CANVASES:
         assert colours_in(page, canvas) > 10, canvas
     assert (known(page, "edges"), known(page, "frames")) == (6, 20)
-    assert text(page, "#teller") == "seen from berlin"
+    assert text(page, "#seen-from") == "seen from berlin"
     assert text(page, "#total-alive") == "6"
     assert text(page, "#total-batches") == str(sum(s.vitals.batches for s in served.history.state.values()))
     assert page.locator("#edges tbody tr").count() == 6
@@ -57,7 +57,7 @@ def test_a_new_frame_shows_at_once(visit: Visit, served: Served, complaints: lis
     assert complaints == []
 
 
-def test_before_the_first_edge_it_says_what_it_waits_for(visit: Visit, complaints: list[str]) -> None:
+def test_before_the_first_edge_the_panels_say_what_they_wait_for(visit: Visit, complaints: list[str]) -> None:
     with Served() as server:
         page = visit(server, drawn=False)
         until(page, "alphaedge.status === 'live'")
@@ -76,18 +76,18 @@ def test_before_the_first_edge_it_says_what_it_waits_for(visit: Visit, complaint
 
 
 @pytest.mark.parametrize("remembers", [True, False], ids=["with its history", "without its history"])
-def test_the_page_goes_on_when_the_server_was_restarted(visit: Visit, served: Served, remembers: bool) -> None:
+def test_the_page_goes_on_after_a_restart_of_the_server(visit: Visit, served: Served, remembers: bool) -> None:
     page = visit(served)
     until(page, "alphaedge.status === 'live'")
     served.stop()
     until(page, "alphaedge.status === 'lost'")
-    assert text(page, "#status") == "Connection lost, trying again"
+    assert text(page, "#status") == "Connection lost, reconnecting"
     if not remembers:
         served.history = History()
     more(served, 5)
     served.start()
     until(page, "alphaedge.status === 'live'")
-    until(page, "alphaedge.frames === 25")  # those from before the restart too, whoever remembers them
+    until(page, "alphaedge.frames === 25")  # those from before the restart too
     more(served, 1, after=25)
     until(page, "alphaedge.frames === 26")
     assert text(page, "#status") == "Connected"
@@ -119,7 +119,7 @@ def test_the_time_slider_works_with_the_keyboard(visit: Visit, served: Served, c
     until(page, f"document.getElementById('total-batches').textContent !== '{newest}'")
     more(served, 1)
     until(page, "alphaedge.frames === 21")
-    assert known(page, "time") == frames[-4].time, "what is new does not move the time that was chosen"
+    assert known(page, "time") == frames[-4].time, "new frames do not move the chosen time"
     page.keyboard.press("Home")
     until(page, f"alphaedge.time === {frames[0].time!r}")
     assert known(page, "edges") == len(frames[0].edges)
@@ -133,69 +133,67 @@ def test_the_time_slider_works_with_the_keyboard(visit: Visit, served: Served, c
     assert complaints == []
 
 
-def test_the_state_at_any_time_is_the_one_that_was_told(visit: Visit, served: Served) -> None:
+def test_the_state_at_any_time_is_the_servers(visit: Visit, served: Served) -> None:
     page = visit(served)
-    told = dict(states(6, 20))
+    expected = dict(states(6, 20))
     found = page.evaluate(
         """async () => {
-            const { nothing, begin, stateAfter } = await import("/dashboard/state.js");
+            const { emptyHistory, loadFleet, stateAfter } = await import("/dashboard/state.js");
             const fleet = await (await fetch("fleet")).json();
-            const { frames } = begin(nothing(), fleet);
-            return frames.map(({ time }, i) => [time, [...stateAfter(frames, i)].map(([name, seen]) => [
-                name, seen.region, seen.alive, seen.vitals.batches, seen.vitals.links.map((l) => [l.peer, l.share]),
+            const { frames } = loadFleet(emptyHistory(), fleet);
+            return frames.map(({ time }, i) => [time, [...stateAfter(frames, i)].map(([name, edge]) => [
+                name, edge.region, edge.alive, edge.vitals.batches, edge.vitals.links.map((l) => [l.peer, l.share]),
             ])]);
         }"""
     )
     for time, edges in found:
         assert {name: rest for name, *rest in edges} == {
             name: [s.region, s.alive, s.vitals.batches, [[p, link.share] for p, link in s.vitals.links.items()]]
-            for name, s in told[time].items()
+            for name, s in expected[time].items()
         }
 
 
-def test_what_a_merged_frame_tells_again_is_not_listed_again(visit: Visit, served: Served) -> None:
+def test_events_that_a_merged_frame_repeats_are_listed_once(visit: Visit, served: Served) -> None:
     page = visit(served)
-    told = page.evaluate(
+    events = page.evaluate(
         """async () => {
-            const { nothing, append } = await import("/dashboard/state.js");
-            const known = nothing();
-            const left = (time) => ({ time, edge: "a", kind: "left" });
-            append(known, { time: 1, edges: {}, events: [] });
-            append(known, { time: 2, edges: {}, events: [left(2)] });
-            append(known, { time: 2, edges: {}, events: [left(2)] });
-            append(known, { time: 4, edges: {}, events: [left(2), left(3), left(4)] });
+            const { emptyHistory, addFrame } = await import("/dashboard/state.js");
+            const known = emptyHistory();
+            const down = (time) => ({ time, edge: "a", kind: "down" });
+            addFrame(known, { time: 1, edges: {}, events: [] });
+            addFrame(known, { time: 2, edges: {}, events: [down(2)] });
+            addFrame(known, { time: 2, edges: {}, events: [down(2)] });
+            addFrame(known, { time: 4, edges: {}, events: [down(2), down(3), down(4)] });
             return known.events.map((event) => [event.number, event.time]);
         }"""
     )
-    assert told == [[1, 2], [2, 3], [3, 4]]
+    assert events == [[1, 2], [2, 3], [3, 4]]
 
 
-def test_a_page_that_is_open_for_long_keeps_its_memory_bounded_and_its_state_right(
-    visit: Visit, served: Served
-) -> None:
+def test_memory_is_bounded_however_long_the_page_is_open(visit: Visit, served: Served) -> None:
     page = visit(served)
-    most, ordered, edges = page.evaluate(
+    largest, ordered, edges = page.evaluate(
         """async () => {
-            const { nothing, append, stateAfter } = await import("/dashboard/state.js");
-            const known = nothing();
-            let most = 0;
+            const { emptyHistory, addFrame, stateAfter } = await import("/dashboard/state.js");
+            const known = emptyHistory();
+            let largest = 0;
             for (let i = 0; i < 5000; i += 1) {
-                const seen = { region: "DE", alive: true, vitals: { batches: i } };
-                append(known, { time: i, edges: { [`e${i % 7}`]: seen }, events: [] });
-                most = Math.max(most, known.frames.length);
+                const edge = { region: "DE", alive: true, vitals: { batches: i } };
+                addFrame(known, { time: i, edges: { [`e${i % 7}`]: edge }, events: [] });
+                largest = Math.max(largest, known.frames.length);
             }
             const times = known.frames.map((frame) => frame.time);
             const state = [...stateAfter(known.frames, known.frames.length - 1)];
             const ordered = times.every((t, i) => (i ? t > times[i - 1] : t === 0));
-            return [most, ordered, state.map(([name, seen]) => [name, seen.vitals.batches])];
+            return [largest, ordered, state.map(([name, edge]) => [name, edge.vitals.batches])];
         }"""
     )
-    assert most <= 600
+    assert largest <= 600
     assert ordered
     assert dict(edges) == {f"e{i % 7}": i for i in range(4993, 5000)}
 
 
-def test_the_token_is_asked_for_until_it_is_right_and_kept_for_the_tab(visit: Visit) -> None:
+def test_the_page_asks_for_the_token_until_it_is_right_and_keeps_it_for_the_tab(visit: Visit) -> None:
     with Served("s3cret") as server:
         for time, state in states(6, 5):
             server.add(time, state)
@@ -217,7 +215,7 @@ def test_the_token_is_asked_for_until_it_is_right_and_kept_for_the_tab(visit: Vi
         assert not dialog.is_visible()
 
 
-def test_names_are_text_whatever_they_look_like(visit: Visit, complaints: list[str]) -> None:
+def test_names_are_never_taken_for_markup(visit: Visit, complaints: list[str]) -> None:
     nasty = "<img src=x onerror=alert(1)>"
     links = {nasty: Link(share=0.5, pulled=START)}
     state = {
@@ -245,13 +243,13 @@ def test_names_are_text_whatever_they_look_like(visit: Visit, complaints: list[s
 def test_two_hundred_edges_are_drawn_and_updated(
     visit: Visit, complaints: list[str], record_property: Callable[[str, Any], None]
 ) -> None:
-    told = list(states(200, 8))
+    steps = list(states(200, 8))
     with Served() as server:
-        for time, state in told[:4]:
+        for time, state in steps[:4]:
             server.add(time, state)
         page = visit(server)
         until(page, "alphaedge.status === 'live'")
-        for time, state in told[4:]:
+        for time, state in steps[4:]:
             server.add(time, state)
             until(page, f"alphaedge.time === {time!r}")
         updates = known(page, "updates")

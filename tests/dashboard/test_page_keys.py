@@ -1,4 +1,4 @@
-"""The page, in a real browser, with keys alone: few stops for Tab, and arrow keys inside of lists and tables."""
+"""The page in a real browser, with the keyboard: few Tab stops, and arrow keys inside of lists and tables."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 Visit = Callable[..., "Page"]
-FEW = 20  # stops for Tab on the whole page
+MAX_STOPS = 20  # for Tab, on the whole page
 
 
 def focused(page: "Page") -> str:
-    """What has the focus, in words."""
+    """Return the text of the focused element."""
     return str(page.evaluate("document.activeElement.textContent"))
 
 
@@ -29,7 +29,7 @@ def press(page: "Page", *keys: str) -> str:
 
 
 @pytest.mark.parametrize("edges", [6, 60])
-def test_tab_goes_through_the_page_in_few_steps_however_much_is_listed(visit: Visit, edges: int) -> None:
+def test_tab_has_few_stops_however_much_is_listed(visit: Visit, edges: int) -> None:
     with Served() as server:
         for time, state in states(edges, 60):
             server.add(time, state)
@@ -47,12 +47,12 @@ def test_tab_goes_through_the_page_in_few_steps_however_much_is_listed(visit: Vi
             stops[inside] = stops.get(inside, 0) + 1
         assert stops["OL"] == 1
         assert stops["THEAD"] == stops["TBODY"] == 2, "one in each of two tables"
-        assert sum(stops.values()) <= FEW
+        assert sum(stops.values()) <= MAX_STOPS
         page.close()
 
 
-def test_arrow_keys_go_through_the_events_and_enter_leads_to_the_time_of_one(visit: Visit, served: Served) -> None:
-    told = [event for frame in served.history.since(0.0) for event in frame.events]
+def test_arrow_keys_move_through_the_events_and_enter_shows_the_time_of_one(visit: Visit, served: Served) -> None:
+    events = [event for frame in served.history.since(0.0) for event in frame.events]
     page = visit(served)
     buttons = page.locator("#events button").all_text_contents()
     page.locator("#events button").first.focus()
@@ -62,12 +62,12 @@ def test_arrow_keys_go_through_the_events_and_enter_leads_to_the_time_of_one(vis
     assert press(page, "End") == buttons[-1]
     assert press(page, "ArrowDown") == buttons[-1]
     page.keyboard.press("Enter")
-    until(page, f"alphaedge.time === {told[0].time!r}")
-    assert press(page, "Tab", "Shift+Tab") == buttons[-1], "Tab leads back to the one that was used last"
+    until(page, f"alphaedge.time === {events[0].time!r}")
+    assert press(page, "Tab", "Shift+Tab") == buttons[-1], "Tab returns to the one used last"
     assert press(page, "Home") == buttons[0]
 
 
-def test_the_focus_stays_where_it_is_when_something_happens(visit: Visit, served: Served) -> None:
+def test_the_focus_stays_when_events_are_added(visit: Visit, served: Served) -> None:
     page = visit(served)
     until(page, "alphaedge.status === 'live'")
     page.locator("#events button").first.focus()
@@ -81,7 +81,7 @@ def test_the_focus_stays_where_it_is_when_something_happens(visit: Visit, served
     assert page.locator("#events button[tabindex='0']").count() == 1
 
 
-def test_arrow_keys_go_through_a_table_and_its_heading(visit: Visit, served: Served) -> None:
+def test_arrow_keys_move_through_a_table_and_its_heading(visit: Visit, served: Served) -> None:
     page = visit(served)
     headings = page.locator("#links thead button").all_text_contents()
     page.locator("#links thead button").first.focus()

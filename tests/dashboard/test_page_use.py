@@ -1,4 +1,4 @@
-"""The page, in a real browser: for all who use it, with a pointer, with keys, on a phone, by day and by night."""
+"""The page in a real browser: with a pointer, with keys, on a phone, light and dark."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,9 +23,7 @@ def text(page: "Page", selector: str) -> str:
     return page.locator(selector).inner_text()
 
 
-def test_an_edge_that_is_selected_is_highlighted_everywhere(
-    visit: Visit, served: Served, complaints: list[str]
-) -> None:
+def test_the_selected_edge_is_highlighted_everywhere(visit: Visit, served: Served, complaints: list[str]) -> None:
     page = visit(served)
     before = {canvas: page.evaluate(f"document.getElementById('{canvas}').toDataURL()") for canvas in CANVASES}
     page.locator("#edges tbody th button", has_text="paris").click()
@@ -52,7 +50,7 @@ def test_edges_can_be_selected_in_the_graph_with_keys_and_with_the_pointer(visit
     until(page, "alphaedge.selected === 'berlin'")
     page.keyboard.press("ArrowRight")
     until(page, "alphaedge.selected === 'munich'")
-    for _ in range(8):  # as fast as keys repeat, and faster than it is drawn
+    for _ in range(8):  # faster than it is drawn
         page.keyboard.press("ArrowLeft")
     until(page, "alphaedge.selected === 'oslo'")
     page.keyboard.press("Escape")
@@ -66,24 +64,24 @@ def test_edges_can_be_selected_in_the_graph_with_keys_and_with_the_pointer(visit
     assert known(page, "selected") == "berlin"
 
 
-def test_pictures_say_more_under_the_pointer(visit: Visit, served: Served, complaints: list[str]) -> None:
+def test_charts_have_tooltips(visit: Visit, served: Served, complaints: list[str]) -> None:
     page = visit(served)
     box = page.locator("#matrix").bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    note = page.locator("#matrix-panel .note")
-    assert note.is_visible()
-    assert "learns" in note.inner_text() or "keeps" in note.inner_text()
+    tooltip = page.locator("#matrix-panel .tooltip")
+    assert tooltip.is_visible()
+    assert "learns" in tooltip.inner_text() or "keeps" in tooltip.inner_text()
     page.mouse.move(0, 0)
-    assert not note.is_visible()
+    assert not tooltip.is_visible()
     page.locator("#latency").hover()
-    assert "p99" in text(page, "#latency-panel .note")
+    assert "p99" in text(page, "#latency-panel .tooltip")
     assert complaints == []
 
 
-def test_tables_can_be_sorted_and_show_more_when_asked(visit: Visit, served: Served) -> None:
+def test_tables_can_be_sorted_and_show_more_rows_on_request(visit: Visit, served: Served) -> None:
     page = visit(served)
-    page.locator("#edges thead button", has_text="Lately").click()
+    page.locator("#edges thead button", has_text="Recent").click()
     assert page.locator("#edges th[aria-sort=descending]").count() == 1
     shown = [float(t) for t in page.locator("#edges tbody td:nth-child(7)").all_inner_texts()]
     assert shown == sorted(shown, reverse=True)
@@ -94,15 +92,15 @@ def test_tables_can_be_sorted_and_show_more_when_asked(visit: Visit, served: Ser
     assert not page.locator("#links-more").is_visible()
 
 
-def test_events_are_listed_with_the_numbers_of_their_marks_and_lead_to_their_time(visit: Visit, served: Served) -> None:
-    told = [event for frame in served.history.since(0.0) for event in frame.events]
+def test_events_are_numbered_like_their_flags_and_lead_to_their_time(visit: Visit, served: Served) -> None:
+    events = [event for frame in served.history.since(0.0) for event in frame.events]
     page = visit(served)
-    assert known(page, "events") == len(told)
+    assert known(page, "events") == len(events)
     entries = page.locator("#events .count").all_inner_texts()
-    assert entries == [str(n) for n in range(len(told), 0, -1)]
+    assert entries == [str(n) for n in range(len(events), 0, -1)]
     page.locator("#events button").last.click()
-    until(page, f"alphaedge.time === {told[0].time!r}")
-    assert page.locator("#events li.later").count() == sum(event.time > told[0].time for event in told)
+    until(page, f"alphaedge.time === {events[0].time!r}")
+    assert page.locator("#events li.later").count() == sum(event.time > events[0].time for event in events)
 
 
 @pytest.mark.parametrize("edges", [6, 60])
@@ -122,24 +120,24 @@ def test_the_page_is_never_wider_than_the_window(visit: Visit, width: int, edges
         page.close()
 
 
-def test_pictures_are_sharp_on_a_fine_screen(visit: Visit, served: Served) -> None:
+def test_charts_have_the_resolution_of_the_screen(visit: Visit, served: Served) -> None:
     page = visit(served, **PHONE)
     for canvas in CANVASES:
         assert page.evaluate(f"(c => c.width === Math.round(2 * c.clientWidth))(document.getElementById('{canvas}'))")
 
 
-def test_it_is_dark_where_the_system_is_and_the_button_overrides_that(visit: Visit, served: Served) -> None:
+def test_the_theme_is_the_systems_until_the_button_overrides_it(visit: Visit, served: Served) -> None:
     def ground(page: "Page") -> Any:
         return page.evaluate("getComputedStyle(document.body).backgroundColor")
 
     light, page = visit(served, color_scheme="light"), visit(served, color_scheme="dark")
     assert ground(page) != ground(light)
     corner = "document.getElementById('matrix').toDataURL()"
-    dark_picture = page.evaluate(corner)
-    assert dark_picture != light.evaluate(corner), "pictures are dark too"
+    dark_chart = page.evaluate(corner)
+    assert dark_chart != light.evaluate(corner), "charts are dark too"
     page.locator("#theme").click()
     assert ground(page) == ground(light)
-    until(page, f"{corner} !== {dark_picture!r}")
+    until(page, f"{corner} !== {dark_chart!r}")
     page.reload()
     until(page, DRAWN)
     assert ground(page) == ground(light), "it is remembered"
@@ -149,7 +147,9 @@ def test_it_is_dark_where_the_system_is_and_the_button_overrides_that(visit: Vis
 
 
 @pytest.mark.parametrize(("system", "other"), [("light", "dark"), ("dark", "light")])
-def test_the_button_says_which_theme_it_leads_to(visit: Visit, served: Served, system: Scheme, other: Scheme) -> None:
+def test_the_button_names_the_theme_that_it_switches_to(
+    visit: Visit, served: Served, system: Scheme, other: Scheme
+) -> None:
     page = visit(served, color_scheme=system)
     assert text(page, "#theme") == f"Switch to {other}"
     page.locator("#theme").click()
@@ -157,12 +157,12 @@ def test_the_button_says_which_theme_it_leads_to(visit: Visit, served: Served, s
     page.emulate_media(color_scheme=other)
     page.locator("#theme").click()
     assert text(page, "#theme") == f"Switch to {other}"
-    assert page.locator("#theme[aria-pressed]").count() == 0, "a name that changes and a state contradict each other"
+    assert page.locator("#theme[aria-pressed]").count() == 0, "a changing name and a state would contradict each other"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("table", ["edges", "links"])
-def test_a_table_that_is_cut_shows_at_its_edge_that_there_is_more(
+def test_a_table_that_is_cut_off_has_a_shadow_at_its_edge(
     visit: Visit, served: Served, table: str, scheme: str
 ) -> None:
     page = visit(served, **PHONE, color_scheme=scheme)
@@ -188,7 +188,7 @@ def test_a_table_that_is_cut_shows_at_its_edge_that_there_is_more(
     assert region.get_attribute("aria-label") == f"Table of {table}, scrolls sideways"
 
 
-def test_nothing_moves_for_who_does_not_want_it(visit: Visit, served: Served) -> None:
+def test_reduced_motion_is_respected(visit: Visit, served: Served) -> None:
     moving = "getComputedStyle(document.getElementById('status'), '::before').animationName"
     still, page = visit(served, reduced_motion="reduce"), visit(served, reduced_motion="no-preference")
     until(page, "alphaedge.status === 'live'")
@@ -197,7 +197,7 @@ def test_nothing_moves_for_who_does_not_want_it(visit: Visit, served: Served) ->
     assert still.evaluate(moving) == "none"
 
 
-def test_everything_has_a_name_for_who_does_not_see_it(visit: Visit, served: Served) -> None:
+def test_everything_has_an_accessible_name(visit: Visit, served: Served) -> None:
     page = visit(served)
     unnamed = page.evaluate(
         """[...document.querySelectorAll("canvas, button, select, input, section, table, [role=region]")].filter((e) =>

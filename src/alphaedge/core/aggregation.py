@@ -5,8 +5,8 @@
 A rule (``core/rules``) says where the weights a come from: ``learned.py`` is the paper's. This file has what rules are
 given (``Mixing``), what they return (``Weights``) and what the framework keeps for them (``PeerMemory``).
 
-Everything is written relative to the own model, X_j = M_j - M_i. The mixture is M_i + sum_j w_j X_j, w = a / sum(a); a
-row that peer j has never trained has X_j = 0, that is, keeps the own value.
+Everything is written relative to the edge's own model, X_j = M_j - M_i. The mixture is M_i + sum_j w_j X_j with
+w = a / sum(a); a row that peer j has never trained has X_j = 0, that is, keeps its value.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ from alphaedge.core.gradients import Gradients
 from alphaedge.core.state import ModelState, TableState
 from alphaedge.errors import check_number
 
-# Below this sum the weights say nothing: the own model stays.
+# Below this sum the weights say nothing: the edge's own model stays.
 SMALLEST_SUM: Final = 1e-6
 
 
@@ -33,7 +33,7 @@ class PeerMemory:
     """What the framework keeps of each peer for a rule: carried from round to round, checkpointed and restored.
 
     numbers: named numbers that the rule keeps of each model besides its raw weight, with their start values.
-    start: raw weight of the own model and of the first neighbours.
+    start: raw weight of the edge's own model and of the first neighbours.
     newcomer: raw weight of a peer chosen later, as a share of the mean raw weight of the edge and the neighbours that
         stay.
     remember: whether a former neighbour that is chosen again takes up the weight it had.
@@ -119,17 +119,17 @@ class Aggregation(Protocol):
 
 
 def take_part(present: Tensor) -> Tensor:
-    """Which models take part, [g, 1 + P]: the own one, and the peers that are present."""
+    """Which models take part, [g, 1 + P]: the edge's own, and the peers that are present."""
     return F.pad(present, (1, 0), value=True)
 
 
 def shares_of(raw: Tensor, present: Tensor) -> Tensor:
-    """Weights [g, 1 + P] normalised to sum 1 over the own model and the peers that are present."""
+    """Weights [g, 1 + P] normalised to sum 1 over the edge's own model and the peers that are present."""
     return normalise(raw * take_part(present))[0]
 
 
 def normalise(weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Shares, and the sum that they were divided by; if all weights vanish the own model stays."""
+    """Shares, and the sum that they were divided by; if all weights vanish the edge's own model stays."""
     total = weights.sum(1, keepdim=True)
     vanished = total <= SMALLEST_SUM
     total = total.clamp(min=SMALLEST_SUM)
@@ -159,7 +159,7 @@ class Objective:
 @final
 @dataclass(frozen=True)
 class Mixing:
-    """One mix of g edges, as a rule sees it: the own models, the held ones, and the batches to weigh them on.
+    """One mix of g edges, as a rule sees it: their own models, the held ones, and the batches to weigh them on.
 
     models: of the g edges; a rule moves them by ``weighted_mean`` or ``coordinatewise``.
     records: [g, 1 + P], examples that each model has learned from, as its publication claims; own model first.

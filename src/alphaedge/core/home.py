@@ -50,7 +50,7 @@ class Home:
         return share if self.blend else (share >= 0.5).to(share.dtype)
 
     def update(self, lead: Tensor, mixed: Tensor, home: Tensor) -> Tensor:
-        """The lead after a batch on which the two models had these losses; a loss that is not finite decides for good."""
+        """The lead after a batch with these losses of the two models; a loss that is not finite decides for good."""
         size = (home.abs() + mixed.abs()).clamp(min=SMALLEST_LOSS)
         gap = torch.where(home.isfinite(), 2 * (home - mixed) / size, BROKEN).masked_fill(~mixed.isfinite(), -BROKEN)
         return self.memory * lead + gap

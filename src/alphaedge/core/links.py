@@ -37,11 +37,11 @@ class Links(Generic[P]):
 
     @classmethod
     def start(cls, neighbours: Sequence[P], memory: PeerMemory) -> "Links[P]":
-        """First neighbours, each with the same weight as the own model."""
+        """First neighbours, each with the same weight as the edge's own model."""
         return cls(Link(memory.start), list(neighbours), {j: Link(memory.start) for j in neighbours})
 
     def shares(self) -> dict[P, float]:
-        """Weights of the neighbours, normalised to sum 1 together with the own one: what an edge announces."""
+        """Weights of the neighbours, normalised to sum 1 together with the edge's own: what an edge announces."""
         total = self.own.weight + sum(self.known[j].weight for j in self.neighbours)
         return {j: self.known[j].weight / total if total > 0 else 0.0 for j in self.neighbours}
 

@@ -47,7 +47,7 @@ class Round:
 def mix(method: Method, gradients: Gradients, round: Round) -> list[list[float]]:
     """Weigh the held models by the method's rule and mix them in; the shares of each edge, own first, [g][1 + P]."""
     rule, present = method.aggregation, round.held.present
-    if not bool(present.any()):  # the own models stay
+    if not bool(present.any()):  # every model stays as it is
         return [[1.0] + [0.0] * present.shape[1] for _ in round.links]
     weights = stack(round.links, present.shape[1], rule.memory, round.models.dense.dtype)
     mixing = Mixing(round.models, round.held, round.records, round.batches, gradients, round.known, round.wanted)

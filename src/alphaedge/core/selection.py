@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar, final
 
-P = TypeVar("P", int, str)  # how edges are called: by numbers in a simulation, by names in a fleet
+P = TypeVar("P", int, str)  # how edges are named: by numbers in a simulation, by names in a fleet
 
 
 @final
@@ -43,7 +43,7 @@ class Selection(Protocol):
 
     @property
     def every(self) -> int:
-        """The rule chooses at every so many aggregations, m."""
+        """Aggregations per selection, m."""
         ...
 
     def first(self, edge: P, candidates: Sequence[P], rng: random.Random) -> list[P]:

@@ -3,21 +3,17 @@
 import asyncio
 import contextlib
 import gc
-import os
 import signal
 import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final, final
 
 import torch
 import uvicorn
 
-from alphaedge.backoff import Backoff
 from alphaedge.edge import log
 from alphaedge.edge.config import load
 from alphaedge.edge.cores import assign_cores, pin_process
@@ -26,9 +22,7 @@ from alphaedge.edge.serving.limits import LimitedProtocol
 from alphaedge.edge.serving.service import Service
 from alphaedge.edge.store.clock import steady_clock
 from alphaedge.edge.store.journal import Journal
-
-FIRST_RESTART_SECONDS, MAX_RESTART_SECONDS = 0.5, 30.0  # waits before a learner that has exited is started again
-STOP_TIMEOUT_SECONDS: Final = 20.0  # for the learner to stop by itself
+from alphaedge.edge.supervisor import LearnerCommand, supervise_learner
 
 
 def run(path: Path, *, style: log.Style, insecure: bool) -> None:
@@ -59,23 +53,6 @@ def run(path: Path, *, style: log.Style, insecure: bool) -> None:
     command = LearnerCommand(path, style, insecure, cores.learner if cores is not None else frozenset())
     with asyncio.Runner(loop_factory=settings.get_loop_factory()) as runner:  # uvloop, where there is one
         runner.run(_serve(_EdgeServer(settings, server, config.edge), command))
-
-
-@final
-@dataclass(frozen=True)
-class LearnerCommand:
-    """How to start the learner of an edge. cores: those to pin it to; none for any."""
-
-    path: Path
-    style: log.Style
-    insecure: bool
-    cores: frozenset[int] = frozenset()
-
-    def argv(self) -> list[str]:
-        """The command line."""
-        security = "insecure" if self.insecure else "secure"
-        arguments = [str(self.path), self.style, security, str(os.getpid()), *map(str, sorted(self.cores))]
-        return [sys.executable, "-m", "alphaedge.edge.learner_process", *arguments]
 
 
 def journal_clock(journal: Journal) -> Callable[[], float]:
@@ -124,27 +101,3 @@ async def _serve(server: uvicorn.Server, command: LearnerCommand) -> None:
         supervisor.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await supervisor
-
-
-async def supervise_learner(command: LearnerCommand) -> None:
-    """Run the learner, and start it again whenever it exits: its checkpoint and the journal restore its state."""
-    restarts = Backoff(FIRST_RESTART_SECONDS, MAX_RESTART_SECONDS)
-    while True:
-        began = time.monotonic()
-        process = await asyncio.create_subprocess_exec(*command.argv())
-        try:
-            code = await process.wait()
-        except asyncio.CancelledError:
-            process.terminate()
-            try:
-                async with asyncio.timeout(STOP_TIMEOUT_SECONDS):
-                    await process.wait()
-            except TimeoutError:
-                process.kill()
-            raise
-        now = time.monotonic()
-        if now - began > MAX_RESTART_SECONDS:
-            restarts.succeeded()
-        wait = restarts.failed(now)
-        log.warn("learner_exited", code=code, restart_seconds=wait)
-        await asyncio.sleep(wait)

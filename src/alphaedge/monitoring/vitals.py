@@ -32,8 +32,9 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     score: mean over all batches, each scored before it was learned from. recent: mean over the last batches.
     batches: learned from. aggregations: done. requests: predictions served. pending: predictions without a label.
-    p50, p99: latency of recent predictions in milliseconds. own_share: of the own model in the last mix. home_share: of
-    the home model in predictions. neighbours: the peers that it pulls from. links: by peer, former neighbours included.
+    p50, p99: latency of recent predictions in milliseconds. own_share: of the edge's own model in the last mix.
+    home_share: of the home model in predictions. neighbours: the peers that it pulls from. links: by peer, former
+    neighbours included.
     """
 
     score: float | None = None

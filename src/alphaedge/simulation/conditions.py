@@ -14,7 +14,7 @@ from alphaedge.errors import InvalidValue, check_number
 class Conditions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All of these compose.
 
-    delay: feedback arrives this many batches later; the step at t uses batch t - delay.
+    delay: feedback arrives this many batches later; the step at t uses batch t - delay (``Engine._plan``).
     staleness: pulled models are this many publications old (before the first: the peer's initial model).
     drop: share of its aggregation periods in which an edge cannot be pulled from.
         An edge whose stream has ended stays as it was in its last period.

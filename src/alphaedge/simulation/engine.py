@@ -161,8 +161,8 @@ class Engine:
         for edge in sorted(set(edges.tolist()) - set(world.log.stopped)):
             run, local = divmod(edge, world.n)
             world.log.stopped[edge] = (
-                f"seed {world.seeds[run]}, edge {local}: its loss is no finite number any more; it stops here, after "
-                f"aggregation {int(world.aggregations[edge])}, and the others go on"
+                f"seed {world.seeds[run]}, edge {local}: the loss is no longer finite; the edge stops after "
+                f"aggregation {int(world.aggregations[edge])}, the others continue"
             )
 
 

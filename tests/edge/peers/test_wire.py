@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from safetensors.torch import load, save
 
 from alphaedge.edge.learning.publication import PulledModel, PullRequest
+from alphaedge.edge.peers.answer_check import MAX_SIZE_RATIO, ExpectedAnswer
 from alphaedge.edge.peers.key_lists import KeyList, pack_keys, unpack_keys
-from alphaedge.edge.peers.wire import MAX_SIZE_RATIO, ExpectedAnswer, pack_pull, pack_request, unpack_request
+from alphaedge.edge.peers.wire import pack_pull, pack_request, unpack_request
 from alphaedge.errors import KeyListError, KeyListForgotten, ModelRefused
 
 KEYS = torch.tensor([3, 7, 2**47])

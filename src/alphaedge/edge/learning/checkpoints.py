@@ -209,10 +209,10 @@ def _restore(learner: Learner, data: bytes, schema: str) -> Progress:
         ("seed", header.seed, learner.seed),
     ):
         if found != wanted:
-            raise CheckpointError(f"it is of {field} {found}, and this is {wanted}")
+            raise CheckpointError(f"it was written for {field} {found}, not {wanted}")
     tensors = decode(data)
     if {who for who in ("mixed", "home") if f"{who}.dense" in tensors} != set(learner.states):
-        raise CheckpointError("it is of a method with another home model")
+        raise CheckpointError("it was written for a method that differs in its home model")
     numberings = [
         Numbering.restore(table.numbering.capacity, tensors[f"{t}.keys"].tolist(), tensors[f"{t}.order"].tolist())
         for t, table in enumerate(learner.tables)

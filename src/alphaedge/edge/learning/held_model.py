@@ -13,7 +13,7 @@ from alphaedge.edge.learning.publication import PulledModel
 
 @final
 class HeldModel:
-    """A neighbour's model: its dense part, and its rows in the own numbering."""
+    """A neighbour's model: its dense part, and its rows in this edge's numbering."""
 
     def __init__(self, dense: Tensor, tables: Sequence[IdRows]) -> None:
         self.number, self.records = -1, 0
@@ -38,7 +38,7 @@ class HeldModel:
         self.rows[table][rows], self.has[table][rows] = 0.0, False
 
     def fit(self, tables: Sequence[IdRows]) -> None:
-        """Grow to the size of the own tables; the last row is the scratch row."""
+        """Grow to the size of this edge's tables; the last row is the scratch row."""
         for t, table in enumerate(tables):
             more = table.size + 1 - len(self.has[t])
             if more > 0:

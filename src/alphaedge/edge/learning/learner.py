@@ -141,7 +141,7 @@ class Learner:
             self._publish()
 
     def _publish(self) -> None:
-        """Let peers pull what was learned so far, and know the own neighbours."""
+        """Let peers pull what was learned so far, and know who the neighbours are."""
         self.topology = self.links.shares()
         if not self.records:
             return
@@ -168,7 +168,7 @@ class Learner:
     def mix(self, answered: Sequence[str]) -> dict[str, float]:
         """Mix in the models held of the neighbours that answered; the shares of the mix, own share under the own name.
 
-        If nobody answered the own model stays.
+        If nobody answered the edge's own model stays.
         """
         present = [peer in answered for peer in self.links.neighbours]
         if not any(present) or not self.method.aggregation.uses_peers:

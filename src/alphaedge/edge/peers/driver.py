@@ -75,7 +75,7 @@ class PeerDriver:
         return {"pull": self._answer_model, "rows": self._answer_rows}
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Talk and learn until told to stop. A part of it that fails ends the whole."""
+        """Learn and talk to peers until told to stop. If one part fails, all of it ends."""
         wants_model = self.learning.untaught and bool(self.config.peers.seeds or self.config.peers.nats)
         try:
             await self._handle(events.Started(wants_model))

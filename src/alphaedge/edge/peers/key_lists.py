@@ -69,7 +69,7 @@ def unpack_keys(data: bytes) -> Tensor:
         raise KeyListError(f"a set of {count} keys has other than {8 * count} bytes")
     gaps = np.ascontiguousarray(np.frombuffer(raw, np.uint8).reshape(8, count).T).view("<u8").reshape(-1)
     if float(gaps.astype(np.float64).sum()) >= 2.0**62 or (gaps[1:] == 0).any():
-        raise KeyListError("a set of keys has keys twice, or keys that can't be")
+        raise KeyListError("the key set contains duplicate or out-of-range keys")
     return torch.from_numpy(np.cumsum(gaps, dtype=np.uint64).astype(np.int64))
 
 

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from alphaedge.edge.learning.learner import Learner
 from alphaedge.edge.learning.publication import PulledModel, PullRequest
+from alphaedge.edge.peers.answer_check import ExpectedAnswer
 from alphaedge.edge.peers.key_lists import KeyList
-from alphaedge.edge.peers.wire import ExpectedAnswer, pack_pull, pack_request, unpack_request
+from alphaedge.edge.peers.wire import pack_pull, pack_request, unpack_request
 from alphaedge.errors import ModelRefused
 
 MAX_PEERS: Final = 256  # whose key lists are kept

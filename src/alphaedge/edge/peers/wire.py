@@ -1,15 +1,11 @@
-"""Models on the wire: requests and answers as bytes, and every check that a peer's model must pass.
+"""The wire format of pulls: requests and answers as bytes.
 
-Never pickle: tensors are safetensors, the rest is msgspec. A peer's model is refused, with a reason, if it has another
-schema, other shapes or types, numbers that are not finite or implausibly large, if it is older than the one that is
-held, or has rows that were not asked for.
-
-Requests and answers name keys by their positions in a list that both ends keep (``key_lists``).
+Never pickle: tensors are safetensors, the rest is msgspec. Requests and answers name keys by their positions in a list
+that both ends keep (``key_lists``). What an answer must pass before it is used is in ``answer_check``.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Final, final
+from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 import torch
@@ -20,12 +16,9 @@ from safetensors.torch import save as encode
 from torch import Tensor
 
 from alphaedge.edge.learning.publication import PulledModel, PullRequest
-from alphaedge.edge.peers.key_lists import KeyList, pack_keys, pack_places, unpack_keys, unpack_places
+from alphaedge.edge.peers.key_lists import KeyList, pack_keys, pack_places, unpack_keys
 from alphaedge.errors import KeyListError, KeyListForgotten, ModelRefused
 
-# How many times larger than the own parameters a peer's may be, by their root mean square.
-MAX_SIZE_RATIO: Final = 100.0
-DTYPES: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 Count = Annotated[int, Meta(ge=-(2**53), le=2**53)]  # exact as a float
 
 
@@ -37,7 +30,9 @@ class _RequestMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     fresh: list[bytes]  # keys to add whose rows are wanted whatever their age
 
 
-class _AnswerHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AnswerHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an answer says about the publication: its schema, number and records learned."""
+
     schema: str
     number: Count
     records: Count
@@ -91,89 +86,18 @@ def pack_pull(
     if bfloat16:
         tensors = {n: x.bfloat16() if x.is_floating_point() else x for n, x in tensors.items()}
     tensors |= {f"places.{t}": pack_places(listed.keys[t], keys) for t, keys in enumerate(pull.keys)}
-    about = _AnswerHeader(schema=schema, number=pull.number, records=pull.records)
+    about = AnswerHeader(schema=schema, number=pull.number, records=pull.records)
     made = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
     return encode(made, {"alphaedge": msgspec.json.encode(about).decode()})
 
 
-@final
-@dataclass(frozen=True)
-class ExpectedAnswer:
-    """What an answer must look like: schema, shapes and sizes of the own model, and what was asked for."""
-
-    schema: str
-    dense: Tensor
-    statistics: Mapping[str, Tensor]
-    rows: Sequence[Tensor]  # the edge's own rows, per id table
-    holds: int  # number of the publication that the edge holds
-    listed: KeyList  # the key list of the request
-    rows_only: bool = False  # rows without the dense part
-
-    def check(self, data: bytes) -> PulledModel:
-        """Decode an answer; ``ModelRefused`` if it is not acceptable."""
-        about, tensors = _read(data)
-        if about.schema != self.schema:
-            raise ModelRefused(f"schema {about.schema} does not mix with this edge's schema {self.schema}")
-        if about.number < max(1, self.holds) or about.records < 0:
-            raise ModelRefused(f"publication {about.number} with {about.records} records; {self.holds} is already held")
-        tables = range(len(self.rows))
-        shapes = {"dense": self.dense.shape, **{f"buffer.{n}": b.shape for n, b in self.statistics.items()}}
-        shapes = {} if self.rows_only else shapes
-        names = set(shapes)
-        names |= {f"{what}.{t}" for t in tables for what in ("places", "rows")}
-        if set(tensors) != names:
-            raise ModelRefused(f"unexpected or missing tensors: {', '.join(sorted(set(tensors) ^ names))}")
-        keys = [self._keys(t, tensors[f"places.{t}"]) for t in tables]
-        for t in tables:
-            shapes[f"rows.{t}"] = torch.Size([len(keys[t]), self.rows[t].shape[1]])
-        own = {"dense": rms(self.dense), **{f"rows.{t}": max(rms(self.rows[t]), rms(self.dense)) for t in tables}}
-        for name, shape in shapes.items():
-            _check_numbers(name, tensors[name], shape, own.get(name))
-        for name, own_buffer in self.statistics.items():
-            if f"buffer.{name}" in shapes and not bool(
-                torch.isfinite(tensors[f"buffer.{name}"].to(own_buffer.dtype)).all()
-            ):
-                raise ModelRefused(f"buffer.{name} has numbers that {own_buffer.dtype} can't hold")
-        kind = self.dense.dtype
-        return PulledModel(
-            about.number,
-            about.records,
-            tensors["dense"].to(kind) if "dense" in shapes else self.dense[:0],
-            {n: tensors[f"buffer.{n}"].to(b.dtype) for n, b in self.statistics.items() if f"buffer.{n}" in shapes},
-            tuple(keys),
-            tuple(tensors[f"rows.{t}"].to(kind) for t in tables),
-            sum(tensors[f"rows.{t}"].nbytes for t in tables),
-        )
-
-    def _keys(self, table: int, places: Tensor) -> Tensor:
-        try:
-            return unpack_places(self.listed.keys[table], places)
-        except KeyListError as error:
-            raise ModelRefused(f"places.{table}: {error}") from None
-
-
-def _read(data: bytes) -> tuple[_AnswerHeader, dict[str, Tensor]]:
+def unpack_answer(data: bytes) -> tuple[AnswerHeader, dict[str, Tensor]]:
+    """Decode an answer, without any check of its tensors."""
     try:
         tensors = decode(data)
         length = int.from_bytes(data[:8], "little")
         header = msgspec.json.decode(data[8 : 8 + length], type=dict[str, msgspec.Raw])
         metadata = msgspec.json.decode(header["__metadata__"], type=dict[str, str])
-        return msgspec.json.decode(metadata["alphaedge"], type=_AnswerHeader), tensors
+        return msgspec.json.decode(metadata["alphaedge"], type=AnswerHeader), tensors
     except (SafetensorError, msgspec.MsgspecError, KeyError, ValueError) as error:
         raise ModelRefused(f"the answer can't be parsed ({type(error).__name__}: {error})") from None
-
-
-def _check_numbers(name: str, tensor: Tensor, shape: torch.Size, own: float | None) -> None:
-    if tensor.shape != shape:
-        raise ModelRefused(f"{name} has shape {tuple(tensor.shape)}, not {tuple(shape)}")
-    if tensor.dtype not in DTYPES:
-        raise ModelRefused(f"{name} has type {tensor.dtype}, not floating point of 2, 4 or 8 bytes")
-    if not bool(torch.isfinite(tensor).all()):
-        raise ModelRefused(f"{name} is not finite")
-    if own is not None and rms(tensor) > MAX_SIZE_RATIO * max(own, 1e-3):
-        raise ModelRefused(f"{name} is {rms(tensor) / max(own, 1e-3):.0f} times as large as the own one: implausible")
-
-
-def rms(tensor: Tensor) -> float:
-    """The root mean square of a tensor."""
-    return float(tensor.double().square().mean().sqrt()) if tensor.numel() else 0.0

@@ -22,4 +22,4 @@ class Alone:
         return weights
 
     def mix(self, mixing: Mixing, shares: Tensor) -> None:
-        """Leave the own model as it is."""
+        """Leave the edge's own model as it is."""

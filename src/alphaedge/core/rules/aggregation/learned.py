@@ -21,7 +21,7 @@ from alphaedge.core.aggregation import Mixing, Objective, PeerMemory, Weights, m
 from alphaedge.core.rules.optimizer.adam import Adam
 from alphaedge.errors import check_number
 
-# A model that claims to have learned from more than so many times the own records is not believed.
+# The most records that a peer's model may claim, as a multiple of this edge's own.
 MAX_RECORDS_RATIO: Final = 4.0
 
 
@@ -32,7 +32,7 @@ class Learned:
 
     steps: gradient steps per aggregation.
     rate: Adam's rate for the weights. The paper's 0.001 moves a weight by at most 0.01 per aggregation.
-    start: raw weight of the own model and of each first neighbour (only their ratio to ``rate`` matters).
+    start: raw weight of the edge's own model and of each first neighbour (only their ratio to ``rate`` matters).
     newcomer, remember, fade: what a newcomer starts with and what is kept of former neighbours (``PeerMemory``). The
         paper remembers only a neighbour that was down.
     weight_batches: revealed batches that the weights are learned on; each step takes the next one.
@@ -82,7 +82,7 @@ def towards_records(raw: Tensor, present: Tensor, records: Tensor, prior: float)
     """Weights [g, 1 + P] moved by the share ``prior`` of the way to what each model has learned from.
 
     Two models that nothing is known about yet are worth what they have seen. The sum stays the same, and no model
-    counts for more than ``MAX_RECORDS_RATIO`` times the own records, whatever it claims.
+    counts for more than ``MAX_RECORDS_RATIO`` times the edge's own records, whatever it claims.
     """
     taking, own = take_part(present), records[:, :1].clamp(min=1)
     amount = torch.cat([own, records[:, 1:].minimum(own * MAX_RECORDS_RATIO)], dim=1) * taking
@@ -97,7 +97,7 @@ def weight_gradient(raw: Tensor, present: Tensor, differences: Sequence[Tensor],
 
 
 def _gradient(w: Tensor, total: Tensor, differences: Sequence[Tensor], slope: Sequence[Tensor]) -> Tensor:
-    # < dL/dM_agg, M_j - M_i >, which is 0 for the own model. In this order of factors bmm is 14 times faster.
+    # < dL/dM_agg, M_j - M_i >, which is 0 for the edge's own model. In this order of factors bmm is 14 times faster.
     along = sum(
         torch.bmm(s.unsqueeze(1), x.transpose(1, 2)).squeeze(1) for x, s in zip(differences, slope, strict=True)
     )

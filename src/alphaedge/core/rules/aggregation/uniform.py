@@ -1,4 +1,4 @@
-"""The plain mean: a_ij = 1 for the own model and for every neighbour."""
+"""The plain mean: a_ij = 1 for the edge's own model and for every neighbour."""
 
 from dataclasses import dataclass
 from typing import ClassVar, final

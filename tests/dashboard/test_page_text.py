@@ -1,8 +1,9 @@
-"""The words on the page: those of ``alphaedge status``, and each explained where it stands."""
+"""The text on the page: the words of ``alphaedge status``, and an explanation for each column."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
+from alphaedge.monitoring.frames import EventKind, FleetEvent
 from alphaedge.monitoring.health import fleet_health
 from alphaedge.monitoring.vitals import EdgeView, Link, Vitals
 from tests.monitoring.synthetic import START
@@ -15,18 +16,18 @@ if TYPE_CHECKING:
 Visit = Callable[..., "Page"]
 
 
-def edge(*neighbours: str, behind: int = 0, alive: bool = True, mixes: bool = True, batches: int = 1) -> EdgeView:
+def edge(*neighbours: str, behind: int = 0, alive: bool = True, same_schema: bool = True, batches: int = 1) -> EdgeView:
     links = {peer: Link(share=0.1, behind=behind) for peer in neighbours}
     vitals = Vitals(batches=batches, neighbours=neighbours, links=links)
-    return EdgeView(region="DE", alive=alive, mixes=mixes, vitals=vitals)
+    return EdgeView(region="DE", alive=alive, same_schema=same_schema, vitals=vitals)
 
 
-def test_states_are_those_that_the_terminal_tells(visit: Visit) -> None:
+def test_states_are_those_of_the_status_command(visit: Visit) -> None:
     state = {
         "down": edge(alive=False),
-        "other": edge("fine", mixes=False),
+        "other": edge("fine", same_schema=False),
         "waiting": edge(batches=0),
-        "alone": edge("down", "nobody"),
+        "alone": edge("down", "unknown"),
         "late": edge("fine", behind=3),
         "stale": edge("fine", "waiting", behind=4),
         "fine": edge("late", "down"),
@@ -44,7 +45,7 @@ def test_states_are_those_that_the_terminal_tells(visit: Visit) -> None:
         page.close()
 
 
-def test_every_column_but_names_is_explained_at_its_heading_and_under_the_table(visit: Visit, served: Served) -> None:
+def test_every_column_is_explained_at_its_heading_and_under_the_table(visit: Visit, served: Served) -> None:
     page = visit(served)
     for table in ("edges", "links"):
         headings = page.locator(f"#{table} thead button")
@@ -52,7 +53,18 @@ def test_every_column_but_names_is_explained_at_its_heading_and_under_the_table(
         explained = {word: title for word, title in titles.items() if title}
         assert titles.keys() - explained.keys() <= {"Edge", "Region"}
         page.locator(f"#{table}-panel summary").click()
-        words = page.locator(f"#{table}-words dt").all_inner_texts()
-        meanings = page.locator(f"#{table}-words dd").all_inner_texts()
+        words = page.locator(f"#{table}-glossary dt").all_inner_texts()
+        meanings = page.locator(f"#{table}-glossary dd").all_inner_texts()
         assert dict(zip(words, meanings, strict=True)) == explained
-    assert "never mixes" in page.locator("#twin").inner_text()
+    assert "never mixed" in page.locator("#home-note").inner_text()
+
+
+def test_events_are_described_as_the_terminal_does(visit: Visit, served: Served) -> None:
+    page = visit(served)
+    for kind in get_args(EventKind):
+        event = FleetEvent(time=START, edge="berlin", kind=kind, peer="paris")
+        text = page.evaluate(
+            "async (event) => (await import('/dashboard/format.js')).describeEvent(event)",
+            {"time": START, "edge": "berlin", "kind": kind, "peer": "paris"},
+        )
+        assert text == event.describe()

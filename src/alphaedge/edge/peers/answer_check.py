@@ -1,0 +1,96 @@
+"""The checks that a peer's answer must pass before its model is used.
+
+An answer is refused, with a reason, if it has another schema, other shapes or types, numbers that are not finite or
+implausibly large, if it is older than the publication that is held, or has rows that were not asked for.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+import torch
+from torch import Tensor
+
+from alphaedge.edge.learning.publication import PulledModel
+from alphaedge.edge.peers.key_lists import KeyList, unpack_places
+from alphaedge.edge.peers.wire import unpack_answer
+from alphaedge.errors import KeyListError, ModelRefused
+
+# How many times larger than this edge's parameters a peer's may be, by their root mean square.
+MAX_SIZE_RATIO: Final = 100.0
+
+
+DTYPES: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+@final
+@dataclass(frozen=True)
+class ExpectedAnswer:
+    """What an answer must look like: schema, shapes and sizes of the edge's own model, and what was asked for."""
+
+    schema: str
+    dense: Tensor
+    statistics: Mapping[str, Tensor]
+    rows: Sequence[Tensor]  # the edge's own rows, per id table
+    holds: int  # number of the publication that the edge holds
+    listed: KeyList  # the key list of the request
+    rows_only: bool = False  # rows without the dense part
+
+    def check(self, data: bytes) -> PulledModel:
+        """Decode an answer; ``ModelRefused`` if it is not acceptable."""
+        about, tensors = unpack_answer(data)
+        if about.schema != self.schema:
+            raise ModelRefused(f"schema {about.schema} does not mix with this edge's schema {self.schema}")
+        if about.number < max(1, self.holds) or about.records < 0:
+            raise ModelRefused(f"publication {about.number} with {about.records} records; {self.holds} is already held")
+        tables = range(len(self.rows))
+        shapes = {"dense": self.dense.shape, **{f"buffer.{n}": b.shape for n, b in self.statistics.items()}}
+        shapes = {} if self.rows_only else shapes
+        names = set(shapes)
+        names |= {f"{what}.{t}" for t in tables for what in ("places", "rows")}
+        if set(tensors) != names:
+            raise ModelRefused(f"unexpected or missing tensors: {', '.join(sorted(set(tensors) ^ names))}")
+        keys = [self._keys(t, tensors[f"places.{t}"]) for t in tables]
+        for t in tables:
+            shapes[f"rows.{t}"] = torch.Size([len(keys[t]), self.rows[t].shape[1]])
+        own = {"dense": rms(self.dense), **{f"rows.{t}": max(rms(self.rows[t]), rms(self.dense)) for t in tables}}
+        for name, shape in shapes.items():
+            _check_numbers(name, tensors[name], shape, own.get(name))
+        for name, own_buffer in self.statistics.items():
+            if f"buffer.{name}" in shapes and not bool(
+                torch.isfinite(tensors[f"buffer.{name}"].to(own_buffer.dtype)).all()
+            ):
+                raise ModelRefused(f"buffer.{name} has numbers that {own_buffer.dtype} can't hold")
+        kind = self.dense.dtype
+        return PulledModel(
+            about.number,
+            about.records,
+            tensors["dense"].to(kind) if "dense" in shapes else self.dense[:0],
+            {n: tensors[f"buffer.{n}"].to(b.dtype) for n, b in self.statistics.items() if f"buffer.{n}" in shapes},
+            tuple(keys),
+            tuple(tensors[f"rows.{t}"].to(kind) for t in tables),
+            sum(tensors[f"rows.{t}"].nbytes for t in tables),
+        )
+
+    def _keys(self, table: int, places: Tensor) -> Tensor:
+        try:
+            return unpack_places(self.listed.keys[table], places)
+        except KeyListError as error:
+            raise ModelRefused(f"places.{table}: {error}") from None
+
+
+def _check_numbers(name: str, tensor: Tensor, shape: torch.Size, own: float | None) -> None:
+    if tensor.shape != shape:
+        raise ModelRefused(f"{name} has shape {tuple(tensor.shape)}, not {tuple(shape)}")
+    if tensor.dtype not in DTYPES:
+        raise ModelRefused(f"{name} has type {tensor.dtype}, not floating point of 2, 4 or 8 bytes")
+    if not bool(torch.isfinite(tensor).all()):
+        raise ModelRefused(f"{name} is not finite")
+    ratio = rms(tensor) / max(own, 1e-3) if own is not None else 0.0
+    if ratio > MAX_SIZE_RATIO:
+        raise ModelRefused(f"{name} is {ratio:.0f} times as large as this edge's; allowed: {MAX_SIZE_RATIO:.0f} times")
+
+
+def rms(tensor: Tensor) -> float:
+    """The root mean square of a tensor."""
+    return float(tensor.double().square().mean().sqrt()) if tensor.numel() else 0.0

@@ -1,4 +1,4 @@
-"""A real browser, Debian's Chromium by way of Playwright, and what tests ask of a page in it."""
+"""A real browser, Debian's Chromium with Playwright, and helpers for tests."""
 
 import contextlib
 import shutil
@@ -14,12 +14,12 @@ DRAWN = "window.alphaedge?.firstDrawMs > 0"
 
 
 class NoBrowser(Exception):
-    """What is missing, and how to get it."""
+    """No browser is installed; says how to get one."""
 
 
 @contextlib.contextmanager
 def launched() -> Iterator["Browser"]:
-    """A browser that runs. NoBrowser if there is none."""
+    """Run a browser. Raises ``NoBrowser`` if there is none."""
     program = shutil.which("chromium")
     try:
         from playwright.sync_api import sync_playwright
@@ -36,7 +36,7 @@ def launched() -> Iterator["Browser"]:
 
 
 def until(page: "Page", condition: str, seconds: float = 60) -> None:
-    """Wait until something is true in the page. Playwright's own way to wait needs eval, which the page forbids."""
+    """Wait until a condition holds in the page. Playwright's own wait needs eval, which the page forbids."""
     end = time.monotonic() + seconds
     while not page.evaluate(f"Boolean({condition})"):
         assert time.monotonic() < end, f"waited in vain for {condition}"
@@ -44,12 +44,12 @@ def until(page: "Page", condition: str, seconds: float = 60) -> None:
 
 
 def known(page: "Page", name: str) -> Any:
-    """One of the numbers that the page tells of itself."""
+    """Return one of the numbers that the page exposes for tests."""
     return page.evaluate(f"window.alphaedge.{name}")
 
 
 def colours_in(page: "Page", canvas: str) -> int:
-    """How many different colours a canvas has; a blank one has one."""
+    """Return how many different colours a canvas has; a blank one has one."""
     return int(
         page.evaluate(
             """id => {
@@ -63,5 +63,5 @@ def colours_in(page: "Page", canvas: str) -> int:
 
 
 def overflow(page: "Page") -> int:
-    """By how many pixels the page is wider than the window."""
+    """Return by how many pixels the page is wider than the window."""
     return int(page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))

@@ -1,4 +1,4 @@
-"""What tests of the page share."""
+"""Fixtures for tests of the page."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def browser() -> "Iterator[Browser]":
-    """Without a browser tests are skipped; in CI they fail, where nobody would notice.
+    """A browser; without one, tests are skipped, and fail in CI.
 
-    Not for the whole run: while it is there, the thread has an event loop, and no test after it could start one.
+    Its scope is a module: while it runs, the thread has an event loop, and no other test could start one.
     """
     try:
         with launched() as found:
@@ -32,13 +32,13 @@ def browser() -> "Iterator[Browser]":
 
 @pytest.fixture
 def complaints() -> list[str]:
-    """What went wrong in the pages of a test."""
+    """Errors and warnings in the pages of a test."""
     return []
 
 
 @pytest.fixture
 def visit(browser: "Browser", complaints: list[str]) -> "Iterator[Callable[..., Page]]":
-    """Opens the dashboard of a server, and waits until it is drawn if ``drawn``; more is told to the browser."""
+    """Open the dashboard of a server, and wait until it is drawn if ``drawn``; settings are the browser context's."""
     contexts = []
 
     def opened(server: Served, *, drawn: bool = True, **settings: Any) -> "Page":
@@ -50,8 +50,11 @@ def visit(browser: "Browser", complaints: list[str]) -> "Iterator[Callable[..., 
         page.on(
             "console", lambda m: complaints.append(f"{m.type}: {m.text}") if m.type in ("error", "warning") else None
         )
-        page.on("request", lambda r: complaints.append(f"asks {r.url}") if not r.url.startswith(server.url) else None)
-        page.on("dialog", lambda dialog: complaints.append(f"says {dialog.message}"))
+        page.on(
+            "request",
+            lambda r: complaints.append(f"foreign request: {r.url}") if not r.url.startswith(server.url) else None,
+        )
+        page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
         page.goto(f"{server.url}/dashboard")
         until(page, DRAWN if drawn else "window.alphaedge")
         return page

@@ -1,4 +1,4 @@
-"""The dashboard on a real server, in a thread: fed, stopped, and started again on the same port."""
+"""The dashboard on a real server in a thread, which can be stopped and started again on the same port."""
 
 import asyncio
 import socket
@@ -21,7 +21,7 @@ WAIT_SECONDS = 60.0  # for a start or an end that takes milliseconds on an idle 
 
 @final
 class Served:
-    """As a context, one that runs. token: what must be shown to see the fleet. max_bytes: of the history."""
+    """A context manager for a running server. token: needed to see the fleet. max_bytes: of the history."""
 
     def __init__(self, token: str | None = None, *, keep_alive: float = 10.0, max_bytes: int = MAX_BYTES) -> None:
         self.history, self.token, self.keep_alive = History(max_bytes=max_bytes), token, keep_alive
@@ -46,7 +46,7 @@ class Served:
         return f"http://127.0.0.1:{self.port}"
 
     def add(self, time: float, state: State) -> None:
-        """Tell all pages how the fleet is now."""
+        """Add a state of the fleet, and send it to all pages."""
         with self._news:
             self.history.add(state, time)
             self._now = max(self._now, time)
@@ -62,7 +62,7 @@ class Served:
         assert started.wait(WAIT_SECONDS), "the server does not start"
 
     def stop(self) -> None:
-        """As SIGTERM does; returns when it has ended, which it does only once all streams have."""
+        """Stop as SIGTERM does, and wait until the server and all its streams have ended."""
         self._server.should_exit = True
         self._thread.join(WAIT_SECONDS)
         assert not self._thread.is_alive(), "the server does not stop"
@@ -109,7 +109,7 @@ class Served:
 
 @final
 class _Ending(uvicorn.Server):
-    """Says when it listens, and ends the streams before it waits for requests to end: they would not by themselves."""
+    """Says when it listens, and ends streams before it waits for requests to end."""
 
     def __init__(self, settings: uvicorn.Config, started: threading.Event, end: object) -> None:
         super().__init__(settings)

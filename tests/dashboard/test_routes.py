@@ -1,4 +1,4 @@
-"""What the server says: the page to everybody, the fleet to those who may see it."""
+"""The dashboard's routes: the page is public, the fleet needs the token."""
 
 import asyncio
 import gzip
@@ -49,7 +49,7 @@ def status(url: str, **headers: str) -> int:
 
 
 class Streaming:
-    """One client of the stream."""
+    """A client of the stream."""
 
     def __init__(self, server: Served, path: str = "/fleet/stream?after=0", **headers: str) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=WAIT_SECONDS)
@@ -57,7 +57,7 @@ class Streaming:
         self.answer = self.connection.getresponse()
 
     def event(self) -> list[bytes]:
-        """The lines of the next event, or comment; none if there are no more."""
+        """Return the lines of the next event or comment; none at the end."""
         lines: list[bytes] = []
         while (line := self.answer.readline()) not in (b"\n", b""):
             lines.append(line.rstrip(b"\n"))
@@ -82,7 +82,7 @@ class Streaming:
         ("/icon.svg", "image/svg+xml"),
     ],
 )
-def test_the_page_is_open_to_all_says_what_it_is_and_lets_nothing_else_in(served: Served, name: str, kind: str) -> None:
+def test_the_page_is_public_and_has_its_type_and_security_headers(served: Served, name: str, kind: str) -> None:
     body, headers = get(f"{served.url}/dashboard{name}")
     assert body
     assert headers["content-type"] == kind
@@ -101,13 +101,13 @@ def test_all_files_are_served_and_only_these(served: Served) -> None:
         assert status(f"{served.url}/dashboard/{name}") == 404
 
 
-def test_the_page_names_every_module_so_that_they_are_loaded_at_once() -> None:
+def test_the_page_preloads_every_module() -> None:
     page = (STATIC / "index.html").read_text()
     named = set(re.findall(r'(?:href|src)="dashboard/([^"]+)"', page))
     assert named == set(FILES)
 
 
-def test_nothing_on_the_page_is_inline_comes_from_elsewhere_or_is_made_from_text() -> None:
+def test_nothing_on_the_page_is_inline_or_foreign_or_made_from_text() -> None:
     page = (STATIC / "index.html").read_text()
     assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*src=)", page)
     for name in ["index.html", *FILES]:
@@ -140,7 +140,7 @@ def test_files_are_only_read(served: Served) -> None:
 
 @pytest.mark.parametrize("path", ["/fleet", "/fleet/stream?after=0"])
 @pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer wrong"}, {"authorization": "Basic s3cret"}])
-def test_the_fleet_is_shown_only_to_who_has_the_token(served: Served, path: str, headers: dict[str, str]) -> None:
+def test_the_fleet_needs_the_token(served: Served, path: str, headers: dict[str, str]) -> None:
     with pytest.raises(urllib.error.HTTPError) as caught:
         get(served.url + path, **headers)
     assert caught.value.code == 401
@@ -157,7 +157,7 @@ def test_the_fleet_is_all_frames_until_now(served: Served) -> None:
     assert fleet.now == fleet.frames[-1].time
 
 
-def test_the_fleet_is_compressed_for_who_takes_that(served: Served) -> None:
+def test_the_fleet_is_compressed_if_the_client_accepts_it(served: Served) -> None:
     plain, _ = get(f"{served.url}/fleet", **SHOWN)
     packed, headers = get(f"{served.url}/fleet", **SHOWN, **{"accept-encoding": "gzip"})
     assert headers["content-encoding"] == "gzip"
@@ -178,7 +178,7 @@ def test_the_stream_is_server_sent_events_with_the_time_as_id(served: Served) ->
     stream.close()
 
 
-def test_who_comes_back_goes_on_behind_the_last_event_it_had(served: Served) -> None:
+def test_a_client_that_reconnects_continues_after_its_last_event(served: Served) -> None:
     frames = served.history.since(0.0)
     stream = Streaming(served, **{"last-event-id": repr(frames[-2].time)})
     assert stream.frame() == frames[-1]
@@ -186,37 +186,37 @@ def test_who_comes_back_goes_on_behind_the_last_event_it_had(served: Served) -> 
 
 
 @pytest.mark.parametrize("after", ["yesterday", "nan", ""])
-def test_a_time_that_is_none_is_refused(served: Served, after: str) -> None:
+def test_an_invalid_time_is_refused(served: Served, after: str) -> None:
     assert status(f"{served.url}/fleet/stream?after={after}", **SHOWN) == 400
 
 
-def test_only_the_head_of_the_stream_does_not_keep_it_open(served: Served) -> None:
+def test_a_head_request_does_not_keep_the_stream_open(served: Served) -> None:
     request = urllib.request.Request(f"{served.url}/fleet/stream", headers=SHOWN, method="HEAD")
     with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
 
 
-def test_a_new_frame_is_told_at_once_and_to_everybody() -> None:
-    told = list(states(6, 4))
+def test_a_new_frame_is_sent_at_once_to_all_clients() -> None:
+    steps = list(states(6, 4))
     with Served(TOKEN) as server:
         streams = [Streaming(server) for _ in range(3)]
-        for time, state in told:
+        for time, state in steps:
             server.add(time, state)
             assert [stream.frame().time for stream in streams] == [time] * 3
         for stream in streams:
             stream.close()
 
 
-def test_a_silent_stream_says_that_it_is_there() -> None:
+def test_a_silent_stream_sends_keep_alive_comments() -> None:
     with Served(TOKEN, keep_alive=0.01) as server:
         stream = Streaming(server)
         assert all(stream.event()[0].startswith(b":") for _ in range(4))
         server.add(START, next(states(6, 1))[1])
-        assert stream.frame().time == START, "what comes after silence is not lost"
+        assert stream.frame().time == START, "a frame after silence is not lost"
         stream.close()
 
 
-def test_when_the_client_goes_the_stream_behind_it_ends() -> None:
+def test_when_the_client_disconnects_its_source_ends() -> None:
     with Served(TOKEN, keep_alive=0.01) as server:
         stream = Streaming(server)
         stream.event()
@@ -233,7 +233,7 @@ async def endless(ended: list[bool]) -> AsyncGenerator[Frame, None]:
         ended.append(True)
 
 
-def test_when_sending_to_the_client_fails_the_stream_behind_it_ends() -> None:
+def test_when_sending_fails_the_source_ends() -> None:
     ended: list[bool] = []
 
     async def go() -> None:

@@ -1,4 +1,4 @@
-"""Fleets that never were, but could be: edges that learn, mix, come and go. For tests and benchmarks."""
+"""Synthetic fleets: edges that learn, mix, come and go. For tests and benchmarks."""
 
 import math
 import random
@@ -16,7 +16,7 @@ State = Mapping[str, EdgeView]
 
 
 def names(edges: int) -> dict[str, str]:
-    """Regions by the names of so many edges."""
+    """Return the regions of ``edges`` edges by name."""
     if edges <= len(FEW):
         return dict(FEW[:edges])
     return {f"edge-{i:03}": REGIONS[i * len(REGIONS) // edges] for i in range(edges)}
@@ -25,10 +25,9 @@ def names(edges: int) -> dict[str, str]:
 def states(
     edges: int, steps: int, *, start: float = START, every: float = 5.0, seed: int = 0
 ) -> Iterator[tuple[float, State]]:
-    """The time and the fleet, step by step. Edges of a region give each other more and more of a say.
+    """Yield the time and the state of a fleet, step by step. Edges of a region give each other more and more weight.
 
-    One edge of five goes for a while, a newcomer joins after a third of the time, and one publishes models that are
-    not believed.
+    One edge is down for a while, one joins after a third of the time, and one publishes models that are refused.
     """
     rng = random.Random(seed)
     regions = names(edges)
@@ -44,7 +43,7 @@ def states(
 
 
 class _Edge:
-    """One edge of a fleet that never was."""
+    """One edge of a synthetic fleet."""
 
     def __init__(self, name: str, region: str, every: list[str], regions: dict[str, str], rng: random.Random) -> None:
         self.name, self.region, self.regions = name, region, regions

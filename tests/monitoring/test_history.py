@@ -37,7 +37,7 @@ def size(history: History) -> int:
 
 
 def fed(history: History, some: Sequence[State], since: int = 0) -> dict[str, EdgeView]:
-    """Add states a second apart; what all of them lead to."""
+    """Add states a second apart; return the state that they lead to."""
     state: dict[str, EdgeView] = {}
     for number, one in enumerate(some):
         history.add(one, float(since + number))
@@ -47,7 +47,7 @@ def fed(history: History, some: Sequence[State], since: int = 0) -> dict[str, Ed
 
 @QUICK
 @given(sequences, st.integers(2, 20), st.sampled_from([1500, 10_000, 2_000_000]))
-def test_frames_lead_to_the_last_state_however_much_they_were_thinned(
+def test_frames_lead_to_the_last_state_however_many_were_merged(
     some: list[State], max_frames: int, max_bytes: int
 ) -> None:
     history = History(max_bytes=max_bytes, max_frames=max_frames)
@@ -57,23 +57,23 @@ def test_frames_lead_to_the_last_state_however_much_they_were_thinned(
 
 @QUICK
 @given(sequences, st.integers(2, 20), st.data())
-def test_who_was_told_until_some_time_and_is_told_the_rest_has_the_last_state(
+def test_frames_until_a_time_and_those_since_lead_to_the_last_state(
     some: list[State], max_frames: int, data: st.DataObject
 ) -> None:
     history = History(max_frames=max_frames)
-    told: list[Frame] = []
+    received: list[Frame] = []
     stops = data.draw(st.integers(0, len(some)))
     for number, state in enumerate(some):
         frame = history.add(state, float(number))
         if number < stops and frame is not None:
-            told.append(frame)
-    last = told[-1].time if told else -math.inf
-    assert latest_state([*told, *history.since(last)]) == history.state
+            received.append(frame)
+    last = received[-1].time if received else -math.inf
+    assert latest_state([*received, *history.since(last)]) == history.state
 
 
 @QUICK
 @given(sequences, st.integers(1, 20), st.sampled_from([100, 3000, 10_000]))
-def test_frames_stay_within_the_budget_unless_one_alone_is_larger(
+def test_frames_stay_within_the_limits_unless_one_alone_is_larger(
     some: list[State], max_frames: int, max_bytes: int
 ) -> None:
     history = History(max_bytes=max_bytes, max_frames=max_frames)
@@ -110,7 +110,7 @@ def test_a_history_that_is_opened_again_goes_on_where_it_was(
 
 @QUICK
 @given(sequences, st.data())
-def test_a_file_that_was_cut_anywhere_gives_the_frames_before_the_cut(
+def test_a_file_that_is_cut_anywhere_gives_the_frames_before_the_cut(
     tmp_path_factory: pytest.TempPathFactory, some: list[State], data: st.DataObject
 ) -> None:
     file = tmp_path_factory.mktemp("history") / "frames.jsonl"
@@ -129,7 +129,7 @@ def test_a_file_that_was_cut_anywhere_gives_the_frames_before_the_cut(
 @pytest.mark.parametrize(
     "rubbish", [b"\xff\xfe\n", b"{}\n", b"[1, 2]\n", b'{"time": 1.0, "edges": {"x": 3}}\n', b"\0" * 100]
 )
-def test_rubbish_at_the_end_of_the_file_is_passed_over_and_written_over(tmp_path: Path, rubbish: bytes) -> None:
+def test_rubbish_at_the_end_of_the_file_is_ignored_and_overwritten(tmp_path: Path, rubbish: bytes) -> None:
     file = tmp_path / "frames.jsonl"
     history = History(file)
     for time, state in states(6, 3):
@@ -142,7 +142,7 @@ def test_rubbish_at_the_end_of_the_file_is_passed_over_and_written_over(tmp_path
     assert History(file).state == again.state
 
 
-def test_recent_times_are_fine_and_old_ones_coarse() -> None:
+def test_recent_frames_are_fine_and_old_ones_coarse() -> None:
     history = History(max_frames=60)
     for time, state in states(6, 600, start=0.0, every=1.0):
         history.add(state, time)
@@ -156,7 +156,7 @@ def test_recent_times_are_fine_and_old_ones_coarse() -> None:
     assert len(history.since(-math.inf)[0].edges) == 5, "the first frame has all edges of its time"
 
 
-def test_nothing_new_is_no_frame(tmp_path: Path) -> None:
+def test_an_unchanged_state_is_no_frame(tmp_path: Path) -> None:
     file = tmp_path / "frames.jsonl"
     history = History(file)
     state = {"a": EdgeView(region="DE", alive=True)}
@@ -167,7 +167,7 @@ def test_nothing_new_is_no_frame(tmp_path: Path) -> None:
     assert file.read_bytes() == before
 
 
-def test_an_edge_that_is_not_named_stays_as_it_was() -> None:
+def test_an_edge_that_a_state_does_not_name_stays_as_it_was() -> None:
     history = History()
     a, b = EdgeView(region="DE", alive=True), EdgeView(region="FR", alive=True)
     history.add({"a": a, "b": b}, 1.0)
@@ -189,7 +189,7 @@ def test_most_frames_are_only_appended_to_the_file(tmp_path: Path) -> None:
     assert appended > 8 * rewritten > 0
 
 
-def test_events_of_long_ago_do_not_crowd_out_the_rest() -> None:
+def test_old_events_do_not_crowd_out_states() -> None:
     history = History(max_bytes=40_000, max_frames=30)
     for time, state in states(6, 3000):
         history.add(state, time)
@@ -199,13 +199,13 @@ def test_events_of_long_ago_do_not_crowd_out_the_rest() -> None:
     assert len(frames) >= 5
 
 
-def test_what_could_not_be_written_is_written_with_the_next_frame(tmp_path: Path) -> None:
+def test_a_frame_that_could_not_be_written_is_written_with_the_next(tmp_path: Path) -> None:
     folder = tmp_path / "later"
     history = History(folder / "frames.jsonl")
-    told = list(states(6, 3))
+    steps = list(states(6, 3))
     with pytest.raises(FileNotFoundError):
-        history.add(told[0][1], told[0][0])
+        history.add(steps[0][1], steps[0][0])
     assert len(history.since(-math.inf)) == 1
     folder.mkdir()
-    history.add(told[1][1], told[1][0])
+    history.add(steps[1][1], steps[1][0])
     assert History(folder / "frames.jsonl").since(-math.inf) == history.since(-math.inf)

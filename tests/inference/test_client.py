@@ -1,4 +1,4 @@
-"""The client of one edge: what it sends is understood, and every refusal names the edge and what it answered."""
+"""The client for one edge: edges understand its requests, and errors name the edge and its answer."""
 
 import asyncio
 import datetime as dt
@@ -25,18 +25,18 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
     "url",
     ["", "127.0.0.1:8080", "ftp://host", "http://", "http://host/path", "http://host:x", "http://a@host", "http://h?q"],
 )
-def test_an_address_that_is_none_is_refused(url: str) -> None:
+def test_an_invalid_url_is_refused(url: str) -> None:
     with pytest.raises(InvalidValue, match=r"^url: found .*; allowed: http://host:port or https://host:port$"):
         EdgeClient(url)
 
 
 @pytest.mark.parametrize("token", ["two\nlines", "\u00fc"])
-def test_a_token_that_no_header_can_have_is_refused_and_not_shown(token: str) -> None:
+def test_a_token_that_no_header_can_hold_is_refused_and_not_shown(token: str) -> None:
     with pytest.raises(InvalidValue, match=r"^token: found '[0-9]+ characters'; allowed: printable"):
         EdgeClient("http://127.0.0.1", token=token)
 
 
-def test_an_edge_tells_its_models_name_fields_and_task(pair: list[Edge], store: Dataset) -> None:
+def test_an_edge_reports_its_models_name_fields_and_task(pair: list[Edge], store: Dataset) -> None:
     async def main() -> None:
         async with client_of(pair[0]) as client:
             assert await client.ready()
@@ -47,7 +47,7 @@ def test_an_edge_tells_its_models_name_fields_and_task(pair: list[Edge], store: 
     asyncio.run(main())
 
 
-def test_a_prediction_is_made_and_its_outcome_taken_once(pair: list[Edge], store: Dataset) -> None:
+def test_a_label_is_accepted_once(pair: list[Edge], store: Dataset) -> None:
     async def main() -> None:
         inputs = {name: values[:3] for name, values in store.streams[0].inputs.items()}
         async with client_of(pair[0]) as client:
@@ -60,7 +60,7 @@ def test_a_prediction_is_made_and_its_outcome_taken_once(pair: list[Edge], store
     asyncio.run(main())
 
 
-def test_a_refusal_names_the_edge_and_what_it_answered(pair: list[Edge], store: Dataset) -> None:
+def test_a_refusal_names_the_edge_and_its_reason(pair: list[Edge], store: Dataset) -> None:
     edge = pair[0]
 
     async def main() -> None:
@@ -78,7 +78,7 @@ def test_a_refusal_names_the_edge_and_what_it_answered(pair: list[Edge], store: 
     asyncio.run(main())
 
 
-def test_a_token_that_is_missing_or_wrong_is_found_out_without_a_prediction(pair: list[Edge]) -> None:
+def test_a_missing_or_wrong_token_is_detected_without_a_prediction(pair: list[Edge]) -> None:
     async def main() -> None:
         for token in (None, "guess"):
             async with EdgeClient(pair[1].url, token=token) as client:
@@ -91,7 +91,7 @@ def test_a_token_that_is_missing_or_wrong_is_found_out_without_a_prediction(pair
 
 
 async def served(answers: dict[str, Handler], context: ssl.SSLContext | None = None) -> tuple[web.AppRunner, str]:
-    """A server that answers like this."""
+    """Start a server with these handlers; return it and its URL."""
     app = web.Application()
     for path, handler in answers.items():
         app.router.add_route("*", path, handler)
@@ -110,7 +110,7 @@ def answering(body: Any, status: int = 200) -> Handler:
     return handler
 
 
-def test_nobody_there_is_a_matter_of_time() -> None:
+def test_no_answer_is_a_temporary_error() -> None:
     async def main() -> None:
         runner, url = await served({})
         await runner.cleanup()
@@ -123,7 +123,7 @@ def test_nobody_there_is_a_matter_of_time() -> None:
     asyncio.run(main())
 
 
-def test_an_edge_that_hangs_is_given_only_so_long() -> None:
+def test_a_request_to_an_edge_that_hangs_times_out() -> None:
     async def main() -> None:
         over = asyncio.Event()
 
@@ -156,7 +156,7 @@ def test_an_edge_that_hangs_is_given_only_so_long() -> None:
         },
     ],
 )
-def test_an_answer_that_is_none_is_an_error_and_not_worth_a_retry(body: Any) -> None:
+def test_an_invalid_answer_is_an_error_and_not_temporary(body: Any) -> None:
     async def main() -> None:
         runner, url = await served({"/v2/models/shop/infer": answering(body)})
         async with EdgeClient(url, model="shop") as client:
@@ -168,14 +168,14 @@ def test_an_answer_that_is_none_is_an_error_and_not_worth_a_retry(body: Any) -> 
     asyncio.run(main())
 
 
-def test_a_server_that_does_not_tell_its_models_name_must_be_told() -> None:
+def test_the_name_of_the_model_must_be_given_if_the_server_does_not_report_it() -> None:
     about = {"name": "shop", "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 2]}]}
 
     async def main() -> None:
         runner, url = await served({"/v2/models/shop": answering(about)})
         async with EdgeClient(url) as client:
             with pytest.raises(
-                InvalidValue, match=rf"^model: found nothing; allowed: the model's name, since {url} does"
+                InvalidValue, match=rf"^model: found nothing; allowed: the name of the model, since {url} does"
             ):
                 await client.metadata()
         async with EdgeClient(url, model="shop") as client:
@@ -186,7 +186,7 @@ def test_a_server_that_does_not_tell_its_models_name_must_be_told() -> None:
     asyncio.run(main())
 
 
-def test_nobody_is_sent_elsewhere_with_the_token() -> None:
+def test_redirects_are_not_followed() -> None:
     async def moved(_: web.Request) -> web.StreamResponse:
         raise web.HTTPFound("http://127.0.0.1:1/elsewhere")
 
@@ -200,7 +200,7 @@ def test_nobody_is_sent_elsewhere_with_the_token() -> None:
     asyncio.run(main())
 
 
-def test_https_is_trusted_by_the_fleets_authority_alone(tmp_path: Path) -> None:
+def test_https_needs_the_fleets_authority(tmp_path: Path) -> None:
     authority, now = CertificateFolder(tmp_path), dt.datetime.now(dt.UTC)
     authority.init("shops", now=now, days=10)
     authority.issue("berlin", "DE", ["127.0.0.1"], now=now, days=5)

@@ -10,7 +10,7 @@ from alphaedge.inference.server_codec import encode_response, parse_request
 from alphaedge.inference.tensors import JSON_LENGTH_HEADER
 
 
-def test_a_request_is_what_the_server_reads_and_an_answer_what_it_writes() -> None:
+def test_the_server_parses_requests_and_the_client_decodes_answers() -> None:
     inputs = {
         "user": np.array(["ann", "b\u00f6b"]),
         "item": torch.tensor([7, 2**40]),
@@ -28,7 +28,7 @@ def test_a_request_is_what_the_server_reads_and_an_answer_what_it_writes() -> No
     assert all(np.array_equal(found[name], outputs[name]) for name in outputs)
 
 
-def test_an_answer_in_plain_json_is_read_too() -> None:
+def test_an_answer_in_plain_json_is_decoded_too() -> None:
     call = parse_request(b'{"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1.0]}]}')
     raw, _ = encode_response(
         "shop", "1", call, {"prediction": np.array([0.5], np.float32), "prediction_id": np.array([3])}
@@ -37,6 +37,6 @@ def test_an_answer_in_plain_json_is_read_too() -> None:
     assert (found["prediction"].tolist(), found["prediction_id"].tolist()) == ([0.5], [3])
 
 
-def test_a_type_that_cannot_travel_is_refused() -> None:
+def test_a_type_that_the_protocol_lacks_is_refused() -> None:
     with pytest.raises(InvalidValue, match=r"^inputs.x: found 'complex128'; allowed: text, or one of "):
         encode_request({"x": np.zeros(1, dtype=complex)})

@@ -1,4 +1,4 @@
-"""A real edge that speaks HTTPS with a certificate of the fleet's authority, and wants a token."""
+"""A replay to a live edge over HTTPS, with a certificate of the fleet's authority and a token."""
 
 import datetime as dt
 import json
@@ -17,8 +17,8 @@ from tests.edge.processes import Edge
 from tests.replay.edges import SMALL, TOKEN
 
 
-class Secret(Edge):
-    """An edge whose caller trusts the fleet's authority."""
+class HttpsEdge(Edge):
+    """An edge that is called over HTTPS, trusting the fleet's authority."""
 
     def get(self, path: str) -> dict[str, Any]:
         context = ssl.create_default_context(cafile=self.folder / "ca.pem")
@@ -27,14 +27,14 @@ class Secret(Edge):
 
 
 @pytest.mark.long
-def test_a_replay_over_https_with_a_token_is_like_any_other(tmp_path: Path) -> None:
+def test_a_replay_works_over_https_with_a_token(tmp_path: Path) -> None:
     authority, now = CertificateFolder(tmp_path), dt.datetime.now(dt.UTC)
     authority.init("shops", now=now, days=10)
     authority.issue("berlin", "DE", ["127.0.0.1"], now=now, days=5)
     (tmp_path / "token").write_text(TOKEN)
     printed = CliRunner().invoke(app, ["replay", "--print-config", *SMALL]).stdout
     serve = {"port": 0, "token": "token", "certificate": "berlin.pem", "key": "berlin.key"}
-    edge = Secret(tmp_path, serve=serve, **tomllib.loads(printed))
+    edge = HttpsEdge(tmp_path, serve=serve, **tomllib.loads(printed))
     words = ["--token-file", str(tmp_path / "token"), "--authority", str(tmp_path / "ca.pem"), "--json", "-"]
     try:
         edge.start()
@@ -43,7 +43,7 @@ def test_a_replay_over_https_with_a_token_is_like_any_other(tmp_path: Path) -> N
     finally:
         edge.end()
     assert found.exit_code == 0, found.output
-    outcome = json.loads(found.stdout)
-    assert outcome["total"]["events"] == outcome["total"]["feedback"]["accepted"] > 300
+    result = json.loads(found.stdout)
+    assert result["total"]["events"] == result["total"]["feedback"]["accepted"] > 300
     assert distrusted.exit_code == 2
     assert "no trusted connection" in distrusted.stderr

@@ -1,4 +1,4 @@
-"""The inference protocol: what a real client sends is understood, what it gets back it understands."""
+"""The server's codec and tritonclient understand each other, and wrong requests are refused by name."""
 
 import json
 from typing import Any
@@ -26,7 +26,7 @@ def _elements(kind: np.dtype[Any]) -> st.SearchStrategy[Any]:
 
 
 def sent(inputs: dict[str, Array], *, binary: bool, outputs: list[Any] | None = None) -> tuple[bytes, str | None]:
-    """What tritonclient puts on the wire."""
+    """Return the body and the JSON length that tritonclient sends."""
     made = []
     for name, array in inputs.items():
         one = triton.InferInput(name, list(array.shape), datatype_of(array))
@@ -41,7 +41,7 @@ def same(one: Array, two: Array) -> bool:
 
 
 @given(st.dictionaries(st.text("abc", min_size=1), st.one_of(NUMBERS, TEXTS), min_size=1, max_size=3), st.booleans())
-def test_what_a_real_client_sends_is_understood(inputs: dict[str, Array], binary: bool) -> None:
+def test_requests_of_tritonclient_are_parsed(inputs: dict[str, Array], binary: bool) -> None:
     # The client itself refuses to put half-precision numbers into JSON.
     inputs = {k: v for k, v in inputs.items() if binary or v.dtype != np.float16}
     if not inputs:
@@ -53,7 +53,7 @@ def test_what_a_real_client_sends_is_understood(inputs: dict[str, Array], binary
 
 
 @given(st.dictionaries(st.text("abc", min_size=1), st.one_of(NUMBERS, TEXTS), min_size=1, max_size=3), st.booleans())
-def test_what_it_gets_back_it_understands(outputs: dict[str, Array], binary: bool) -> None:
+def test_tritonclient_decodes_answers(outputs: dict[str, Array], binary: bool) -> None:
     outputs = {k: v for k, v in outputs.items() if binary or v.dtype != np.float16}
     wanted = [triton.InferRequestedOutput(name, binary_data=binary) for name in outputs]
     call = parse_request(*sent({"x": np.zeros(1, np.float32)}, binary=False, outputs=wanted))
@@ -66,13 +66,13 @@ def test_what_it_gets_back_it_understands(outputs: dict[str, Array], binary: boo
     assert found.get_response()["model_version"] == "7"
     assert found.get_response()["id"] == "r1"
     for name, array in outputs.items():
-        told = found.as_numpy(name)
-        if not binary and array.dtype == object:  # the client leaves text that comes as JSON as it is
+        decoded = found.as_numpy(name)
+        if not binary and array.dtype == object:  # tritonclient leaves text in JSON as it is
             array = np.array([v.decode() for v in array.flat], dtype=object).reshape(array.shape)
-        assert same(told, array)
+        assert same(decoded, array)
 
 
-def test_outputs_are_those_that_were_asked_for_or_all() -> None:
+def test_outputs_are_those_that_the_request_names_or_all() -> None:
     every = {"y": np.ones(2, np.float32), "prediction_id": np.arange(2)}
     plain = parse_request(one())
     assert [o["name"] for o in json.loads(encode_response("m", "1", plain, every)[0])["outputs"]] == [
@@ -94,7 +94,7 @@ def test_nested_data_is_read_in_order() -> None:
     assert parse_request(text.encode()).inputs["x"].tolist() == [[1, 2], [3, 4]]
 
 
-def test_parameters_of_anybody_else_are_let_pass() -> None:
+def test_unknown_parameters_are_ignored() -> None:
     one = {"name": "x", "shape": [1], "datatype": "FP32", "data": [1], "parameters": {"content_type": "np"}}
     assert (
         parse_request(json.dumps({"inputs": [one], "parameters": {"trace": 1}, "extra": []}).encode()).inputs["x"] == 1
@@ -131,7 +131,7 @@ def one(**changes: Any) -> bytes:
         (one() + b"x", ["request"]),
     ],
 )
-def test_what_is_wrong_is_named(body: bytes, words: list[str]) -> None:
+def test_errors_name_the_field(body: bytes, words: list[str]) -> None:
     with pytest.raises(InvalidValue) as caught:
         parse_request(body)
     for word in words:
@@ -139,7 +139,7 @@ def test_what_is_wrong_is_named(body: bytes, words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("length", ["x", "-1", "1e3", "99999999", "", "²"])
-def test_a_header_that_is_no_length_is_refused(length: str) -> None:
+def test_an_invalid_length_header_is_refused(length: str) -> None:
     with pytest.raises(InvalidValue, match=JSON_LENGTH_HEADER):
         parse_request(one(), length)
 
@@ -158,6 +158,6 @@ def test_bytes_that_do_not_fit_are_refused(kind: str, count: int, raw: bytes) ->
 
 
 @given(st.binary(max_size=200), st.one_of(st.none(), st.integers(0, 300).map(str)))
-def test_nothing_but_a_refusal_comes_of_noise(body: bytes, length: str | None) -> None:
+def test_noise_is_refused(body: bytes, length: str | None) -> None:
     with pytest.raises(InvalidValue):
         parse_request(body, length)

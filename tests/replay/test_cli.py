@@ -164,7 +164,7 @@ def _asked(edge: Edge) -> int:
 
     async def main() -> int:
         async with client_of(edge) as client:
-            page, _ = await client._ask("GET", "/metrics")
+            page, _ = await client._request("GET", "/metrics")
             return sum(
                 int(float(line.split()[-1]))
                 for line in page.decode().splitlines()

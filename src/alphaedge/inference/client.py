@@ -1,4 +1,4 @@
-"""One edge over HTTP, as its callers see it: what its model takes, predictions, feedback."""
+"""The client for one edge over HTTP: what its model takes, predictions, feedback."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ from alphaedge.inference.client_codec import decode_response, encode_request
 from alphaedge.inference.feedback import FeedbackCounts
 from alphaedge.inference.tensors import JSON_LENGTH_HEADER
 
-KEEP: Final = 4.0  # seconds that an idle connection is kept; servers commonly close theirs after 5
+KEEP_ALIVE_SECONDS: Final = 4.0  # of an idle connection; servers commonly close theirs after 5
 
 
 @final
@@ -35,7 +35,7 @@ class TensorInfo(msgspec.Struct, frozen=True):
 
 @final
 class ModelInfo(msgspec.Struct, frozen=True):
-    """A model as an edge describes it. task: if it tells."""
+    """A model as an edge describes it. task: None if the edge does not report it."""
 
     name: str
     inputs: list[TensorInfo]
@@ -44,7 +44,7 @@ class ModelInfo(msgspec.Struct, frozen=True):
 
 @final
 class Predictions(NamedTuple):
-    """Predictions [B], their ids, which feedback names, and the seconds that the answer took."""
+    """Predictions [B], their ids, which feedback refers to, and the seconds until the answer."""
 
     ids: NDArray[np.int64]
     predictions: NDArray[np.float32]
@@ -53,10 +53,11 @@ class Predictions(NamedTuple):
 
 @final
 class EdgeClient:
-    """Asks one edge, over connections that are kept. Close it when done, or use ``async with``.
+    """Sends requests to one edge over kept-alive connections. Close it when done, or use ``async with``.
 
-    model: its name, if the edge does not tell. token: what callers must show, if anything. authority: a file with the
-    certificate that an HTTPS edge must be able to refer to, instead of those that the system trusts. timeout: seconds.
+    model: its name, if the edge does not report it. token: what the edge asks callers for, if anything. authority: a
+    file with the certificate that signed the edge's own; None: whom the system trusts. timeout: seconds per request.
+    All methods raise ``EdgeError`` if the edge refuses or does not answer.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class EdgeClient:
         self.url = check_url("url", url)
         check_number("timeout", timeout, above=0)
         self._model, self._timeout = model, aiohttp.ClientTimeout(total=timeout)
-        # Compressed answers would cost both ends time and save nothing that matters here.
+        # Compressed answers would cost both ends time and save little.
         self._headers = {"Accept-Encoding": "identity"} | authorization(token)
         self._tls = tls_context(authority)
         self._session: aiohttp.ClientSession | None = None
@@ -91,9 +92,9 @@ class EdgeClient:
             self._session = None
 
     async def ready(self) -> bool:
-        """Whether the edge could predict now."""
+        """Whether the edge can predict now."""
         try:
-            await self._ask("GET", "/v2/health/ready")
+            await self._request("GET", "/v2/health/ready")
         except EdgeError as error:
             if not error.temporary:
                 raise
@@ -101,62 +102,63 @@ class EdgeClient:
         return True
 
     async def metadata(self) -> ModelInfo:
-        """What the edge's model takes. Its name, if it was not given, is the one that the edge's description has."""
-        described = await self._description()
+        """Return the inputs of the edge's model."""
+        api = await self._fetch_api()
         if self._model is None:
-            self._model = _model_name(self.url, described)
-        raw, _ = await self._ask("GET", f"/v2/models/{quote(self._model, safe='')}")
+            self._model = _model_name(self.url, api)
+        body, _ = await self._request("GET", f"/v2/models/{quote(self._model, safe='')}")
         try:
-            found = msgspec.json.decode(raw, type=ModelInfo)
+            info = msgspec.json.decode(body, type=ModelInfo)
         except msgspec.MsgspecError as error:
             raise EdgeError(self.url, f"its model's description can't be read ({error})", 200) from None
-        return msgspec.structs.replace(found, task=_task(described))
+        return msgspec.structs.replace(info, task=_task(api))
 
     async def check_token(self) -> None:
-        """An error if the edge wants another token. It asks for nothing, so nothing is predicted."""
+        """Raise ``EdgeError`` if the edge asks for another token. The request has no examples: nothing is predicted."""
         body, headers = encode_request({})
         try:
-            await self._ask("POST", f"{await self._path()}/infer", body, headers)
+            await self._request("POST", f"{await self._model_path()}/infer", body, headers)
         except EdgeError as error:
             if error.status in (401, 403):
                 raise
 
     async def predict(self, inputs: Mapping[str, Any]) -> Predictions:
-        """Predictions of examples: arrays or tensors [B, ...] by the name of the field."""
+        """Return predictions for examples. inputs: arrays or tensors [B, ...] by field name."""
         count = len(next(iter(inputs.values())))
-        path = await self._path()
+        path = await self._model_path()
         clock = asyncio.get_running_loop().time
-        began = clock()
-        raw, length = await self._ask("POST", f"{path}/infer", *encode_request(inputs))
-        seconds = clock() - began
+        started = clock()
+        body, json_length = await self._request("POST", f"{path}/infer", *encode_request(inputs))
+        seconds = clock() - started
         try:
-            outputs = decode_response(raw, length)
-            ids, found = outputs["prediction_id"].astype(np.int64), outputs["prediction"].astype(np.float32)
+            outputs = decode_response(body, json_length)
+            ids, predictions = outputs["prediction_id"].astype(np.int64), outputs["prediction"].astype(np.float32)
         except (ValueError, KeyError, msgspec.MsgspecError) as error:
             raise EdgeError(self.url, f"its answer can't be read ({error!r})", 200) from None
-        if not len(ids) == len(found) == count:
-            raise EdgeError(self.url, f"{len(ids)} ids and {len(found)} predictions for {count} examples", 200)
-        return Predictions(ids, found, seconds)
+        if not len(ids) == len(predictions) == count:
+            raise EdgeError(self.url, f"{len(ids)} ids and {len(predictions)} predictions for {count} examples", 200)
+        return Predictions(ids, predictions, seconds)
 
     async def feedback(self, ids: Sequence[int], labels: Sequence[float]) -> FeedbackCounts:
-        """Tell what came of predictions; it may be told again."""
-        body = msgspec.json.encode({"ids": ids, "labels": labels})
-        raw, _ = await self._ask("POST", f"{await self._path()}/feedback", body, {"Content-Type": "application/json"})
+        """Send the labels of predictions. Sending a label twice does no harm."""
+        content = msgspec.json.encode({"ids": ids, "labels": labels})
+        path, headers = f"{await self._model_path()}/feedback", {"Content-Type": "application/json"}
+        body, _ = await self._request("POST", path, content, headers)
         try:
-            return msgspec.json.decode(raw, type=FeedbackCounts)
+            return msgspec.json.decode(body, type=FeedbackCounts)
         except msgspec.MsgspecError as error:
             raise EdgeError(self.url, f"its answer can't be read ({error})", 200) from None
 
-    async def _path(self) -> str:
+    async def _model_path(self) -> str:
         if self._model is None:
-            self._model = _model_name(self.url, await self._description())
+            self._model = _model_name(self.url, await self._fetch_api())
         return f"/v2/models/{quote(self._model, safe='')}"
 
-    async def _description(self) -> Any:
-        """The edge's description of its API; nothing if it has none."""
+    async def _fetch_api(self) -> Any:
+        """Return the edge's OpenAPI description; None if it has none."""
         try:
-            raw, _ = await self._ask("GET", "/v2/openapi.json")
-            return msgspec.json.decode(raw)
+            body, _ = await self._request("GET", "/v2/openapi.json")
+            return msgspec.json.decode(body)
         except msgspec.MsgspecError:
             return None
         except EdgeError as error:
@@ -164,55 +166,55 @@ class EdgeClient:
                 raise
             return None
 
-    async def _ask(
-        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    async def _request(
+        self, method: str, path: str, content: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> tuple[bytes, str | None]:
-        """The body of an answer, and where its JSON ends, if that is told."""
-        session = self._session or self._open()
+        """Return the body of an answer, and the header that says where its JSON ends, if it has one."""
+        session = self._session or self._open_session()
         try:
-            # Nobody is sent elsewhere: the token is for this edge alone.
+            # Redirects are not followed: the token is for this edge alone.
             async with session.request(
-                method, self.url + path, data=body, headers=headers, allow_redirects=False
+                method, self.url + path, data=content, headers=headers, allow_redirects=False
             ) as response:
-                raw = await response.read()
+                body = await response.read()
                 if response.status != 200:
-                    raise EdgeError(self.url, f"{response.status}: {refusal_reason(raw)}", response.status)
-                return raw, response.headers.get(JSON_LENGTH_HEADER)
+                    raise EdgeError(self.url, f"{response.status}: {refusal_reason(body)}", response.status)
+                return body, response.headers.get(JSON_LENGTH_HEADER)
         except TimeoutError:
             raise EdgeError(self.url, f"no answer in {self._timeout.total:g} s") from None
         except (aiohttp.ClientSSLError, ssl.SSLError) as error:
             raise EdgeError(self.url, f"no trusted connection ({error})", temporary=False) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise EdgeError(self.url, f"no answer ({_why(error)})") from None
+            raise EdgeError(self.url, f"no answer ({_describe(error)})") from None
 
-    def _open(self) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP, ssl=self._tls or True)
+    def _open_session(self) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_SECONDS, ssl=self._tls or True)
         self._session = aiohttp.ClientSession(
             connector=connector, timeout=self._timeout, headers=self._headers, auto_decompress=False
         )
         return self._session
 
 
-def _why(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     number = error.errno if isinstance(error, OSError) else None
     return os.strerror(number) if number and number > 0 else str(error) or type(error).__name__
 
 
-def _model_name(url: str, described: Any) -> str:
-    """The name of the one model that an edge's description has."""
+def _model_name(url: str, api: Any) -> str:
+    """Return the name of the edge's one model, from its API description."""
     try:
-        parameters = described["paths"]["/v2/models/{name}"]["parameters"]
+        parameters = api["paths"]["/v2/models/{name}"]["parameters"]
         (names,) = [p["schema"]["enum"] for p in parameters if p["name"] == "name"]
         (name,) = names
     except (KeyError, TypeError, ValueError):
-        raise InvalidValue("model", None, f"the model's name, since {url} does not say what its one model is") from None
+        raise InvalidValue("model", None, f"the name of the model, since {url} does not report it") from None
     return str(name)
 
 
-def _task(described: Any) -> Task | None:
-    """An edge that classifies says that labels are 0 or 1."""
+def _task(api: Any) -> Task | None:
+    """Return the task, from the API description: an edge that classifies takes labels of 0 or 1."""
     try:
-        labels = described["components"]["schemas"]["Feedback"]["properties"]["labels"]["items"]
+        labels = api["components"]["schemas"]["Feedback"]["properties"]["labels"]["items"]
         return "classify" if labels.get("enum") == [0, 1] else "regress"
     except (KeyError, TypeError, AttributeError):
         return None

@@ -18,7 +18,7 @@ from alphaedge import Greedy, Learned, Store
 from alphaedge.cli import certs
 from alphaedge.core.methods import alphaedge as alphaedge_method
 from alphaedge.core.rules.aggregation import learned
-from alphaedge.edge import server_process
+from alphaedge.edge import supervisor
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.directory import gossip, membership
 from alphaedge.edge.directory import nats as nats_directory
@@ -194,7 +194,7 @@ def test_what_edges_ask_each_other_is_there_and_no_other() -> None:
             default_of("certs", "issue", name="days") == 90,
         ),
         ("how-to/upgrade.md", "up to three other schemas", checkpoints.MAX_OTHER_SCHEMAS == 3),
-        ("how-to/systemd.md", "20 seconds to finish", server_process.STOP_TIMEOUT_SECONDS == 20),
+        ("how-to/systemd.md", "20 seconds to finish", supervisor.STOP_TIMEOUT_SECONDS == 20),
         ("how-to/tuning.md", "with three seeds", tuning.SEEDS == 3),
         ("how-to/tuning.md", "24 regions in four clusters", (Store().edges, Store().clusters) == (24, 4)),
         ("how-to/tuning.md", "20,000 events each", Store().events == 20_000),

@@ -50,7 +50,7 @@ SAYS: Mapping[str, tuple[str, ...]] = {
         r"alphaedge_batches_total 60.0",
     ),
     "live-edge.md": ('"accepted":2', "alphaedge_pending_predictions 0.0", "fleet seen by berlin"),
-    "how-to/embed.md": ("'accepted': 2",),
+    "how-to/embed.md": ("accepted=2",),
     "how-to/own-module.md": ("ready to start", r"alphaedge 0\.[5-9]"),
     "how-to/own-table.md": ("Learning from each other", r"Bergen -> http"),
     "how-to/replay.md": ("replay.png", "summary.json"),

@@ -9,9 +9,9 @@ import yaml  # type: ignore[import-untyped, unused-ignore]
 import alphaedge
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.server_process import journal_clock
-from alphaedge.edge.serving.http import Server
+from alphaedge.edge.serving.http import EdgeApp
 from alphaedge.edge.serving.openapi import describe
-from alphaedge.edge.serving.service import Service
+from alphaedge.edge.serving.service import PredictionService
 from alphaedge.simulation.config import Settings
 from tools.reference.pages import DOCS, SECTION, fill, outdated_pages, pages
 
@@ -82,9 +82,9 @@ def test_every_metric_is_there_with_its_help_and_no_other(tmp_path: Path) -> Non
 
 def test_every_path_of_an_edge_is_there_and_no_other(tmp_path: Path) -> None:
     config = new_edge(tmp_path)
-    service = Service(config, tmp_path, journal_clock)
+    service = PredictionService(config, tmp_path, journal_clock)
     try:
-        server = Server(service, alphaedge.__version__)
+        server = EdgeApp(service, alphaedge.__version__)
         routes = {r.path.replace(f"/models/{config.model.name}", "/models/{name}") for r in server._app.routes}  # type: ignore[attr-defined]
     finally:
         service.close()

@@ -24,11 +24,11 @@ Task = Literal["classify", "regress"]
 Count = Annotated[int, Meta(ge=1)]
 Positive = Annotated[float, Meta(gt=0)]
 Port = Annotated[int, Meta(ge=0, le=65535)]
-Address = Annotated[str, Meta(pattern=r"^.+:[0-9]+$", description="host:port")]
+Address = Annotated[str, Meta(pattern=r"^.+:[0-9]+\Z", description="host:port")]
 NatsUrl = Annotated[
-    str, Meta(pattern=r"^(nats|tls)://[^/@\s]+$", description="tls://host:port (or nats://, with --insecure)")
+    str, Meta(pattern=r"^(nats|tls)://[^/@\s]+\Z", description="tls://host:port (or nats://, with --insecure)")
 ]
-Bucket = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+$", description="letters, digits, dashes and underscores")]
+Bucket = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+\Z", description="letters, digits, dashes and underscores")]
 Builtin = Literal["deepfm", "mlp"]
 BUILTINS: Final = get_args(Builtin)
 LOSSES: Final = {"classify": "bce", "regress": "mse"}

@@ -16,7 +16,7 @@ from alphaedge.edge.check import check_edge
 from alphaedge.edge.config import load
 from alphaedge.edge.inputs.features import Array
 from alphaedge.edge.server_process import journal_clock
-from alphaedge.edge.serving.service import Service
+from alphaedge.edge.serving.service import PredictionService
 from alphaedge.edge.store.status import LearnerStatus, read_learner_status
 from alphaedge.edge.supervisor import LearnerCommand, supervise_learner
 from alphaedge.errors import AlphaEdgeError, InvalidValue, ParametersError
@@ -39,13 +39,13 @@ class Edge:
 
     def __init__(self, config: str | Path, *, insecure: bool = False, start_timeout: float = 60.0) -> None:
         self._path, self._insecure, self._start_timeout = Path(config), insecure, start_timeout
-        self._service: Service | None = None
+        self._service: PredictionService | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> "Edge":
         config, folder = load(self._path), self._path.parent
         check_edge(config, folder, dt.datetime.now(dt.UTC), insecure=self._insecure)
-        self._service = Service(config, folder, journal_clock)
+        self._service = PredictionService(config, folder, journal_clock)
         command = LearnerCommand(self._path, "text", self._insecure)
         self._tasks = [
             asyncio.create_task(supervise_learner(command)),
@@ -58,7 +58,7 @@ class Edge:
             raise
         return self
 
-    async def _wait_until_ready(self, service: Service) -> None:
+    async def _wait_until_ready(self, service: PredictionService) -> None:
         end = asyncio.get_running_loop().time() + self._start_timeout
         while True:
             try:
@@ -101,7 +101,7 @@ class Edge:
         """How the learner is doing: batches, score, peers with their shares; None before its first report."""
         return read_learner_status(self._require_service().data / "status.json")
 
-    def _require_service(self) -> Service:
+    def _require_service(self) -> PredictionService:
         if self._service is None:
             raise AlphaEdgeError("the edge is not running: use it within `async with alphaedge.Edge(...) as edge:`")
         return self._service

@@ -17,9 +17,9 @@ import uvicorn
 from alphaedge.edge import log
 from alphaedge.edge.config import load
 from alphaedge.edge.cores import assign_cores, pin_process
-from alphaedge.edge.serving.http import Server
+from alphaedge.edge.serving.http import EdgeApp
 from alphaedge.edge.serving.limits import LimitedProtocol
-from alphaedge.edge.serving.service import Service
+from alphaedge.edge.serving.service import PredictionService
 from alphaedge.edge.store.clock import steady_clock
 from alphaedge.edge.store.journal import Journal
 from alphaedge.edge.supervisor import LearnerCommand, supervise_learner
@@ -35,10 +35,10 @@ def run(path: Path, *, style: log.Style, insecure: bool) -> None:
         pin_process(cores.server)
         log.info("cores_assigned", server=sorted(cores.server), learner=sorted(cores.learner))
     token = (path.parent / config.serve.token).read_bytes().strip() if config.serve.token else None
-    service = Service(config, path.parent, journal_clock)
-    server = Server(service, version("alphaedge"), token)
+    service = PredictionService(config, path.parent, journal_clock)
+    app = EdgeApp(service, version("alphaedge"), token)
     settings = uvicorn.Config(
-        server,
+        app,
         host=config.serve.host,
         port=config.serve.port,
         ssl_certfile=path.parent / config.serve.certificate if config.serve.certificate else None,
@@ -52,7 +52,7 @@ def run(path: Path, *, style: log.Style, insecure: bool) -> None:
     )
     command = LearnerCommand(path, style, insecure, cores.learner if cores is not None else frozenset())
     with asyncio.Runner(loop_factory=settings.get_loop_factory()) as runner:  # uvloop, where there is one
-        runner.run(_serve(_EdgeServer(settings, server, config.edge), command))
+        runner.run(_serve(_EdgeServer(settings, app, config.edge), command))
 
 
 def journal_clock(journal: Journal) -> Callable[[], float]:
@@ -63,7 +63,7 @@ def journal_clock(journal: Journal) -> Callable[[], float]:
 class _EdgeServer(uvicorn.Server):
     """A server that prints its address when it listens, and exits with code 0 on SIGTERM and SIGINT."""
 
-    def __init__(self, settings: uvicorn.Config, app: Server, edge: str) -> None:
+    def __init__(self, settings: uvicorn.Config, app: EdgeApp, edge: str) -> None:
         super().__init__(settings)
         self._app, self._edge = app, edge
 

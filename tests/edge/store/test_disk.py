@@ -19,7 +19,7 @@ import pytest
 
 from alphaedge.edge.config import load
 from alphaedge.edge.learning.loop import LearningLoop
-from alphaedge.edge.serving.service import Service
+from alphaedge.edge.serving.service import PredictionService
 from alphaedge.edge.store.clock import steady_clock
 from alphaedge.edge.store.learned_mark import read_learned_mark
 from alphaedge.edge.store.lock import Lock
@@ -180,7 +180,7 @@ def test_a_clock_that_jumps_expires_no_prediction(tmp_path: Path) -> None:
     inputs = {"user": np.array([1]), "item": np.array([1]), "x": np.zeros((1, 2), np.float32)}
 
     async def run(jump: float) -> None:
-        service = Service(
+        service = PredictionService(
             config, edge.folder, lambda j: steady_clock(lambda: wall[0], lambda: ticks[0], j.latest_time())
         )
         LearningLoop(config, edge.folder)  # hands parameters over

@@ -24,7 +24,7 @@ from alphaedge.edge.serving.body import BodyTooLarge, DrainingResponse, get_head
 from alphaedge.edge.serving.fleet_view import FleetView
 from alphaedge.edge.serving.messages import Live, Ready, Refusal, ServerMetadata
 from alphaedge.edge.serving.openapi import JSON, PATH, PLATFORM, VERSIONS, describe, model_metadata
-from alphaedge.edge.serving.service import Service
+from alphaedge.edge.serving.service import PredictionService
 from alphaedge.errors import InvalidValue, JournalError, ParametersError
 from alphaedge.inference.feedback import Feedback
 from alphaedge.inference.server_codec import encode_response, parse_request
@@ -36,10 +36,10 @@ MAX_ERROR_LENGTH: Final = 1000  # characters; an error may quote the request
 
 
 @final
-class Server:
+class EdgeApp:
     """The public API of one edge, an ASGI application. token: what callers must send, if anything."""
 
-    def __init__(self, service: Service, version: str, token: bytes | None = None) -> None:
+    def __init__(self, service: PredictionService, version: str, token: bytes | None = None) -> None:
         self.config, self.version = service.config, version
         self._service, self._token = service, token
         self._view = FleetView(self.config.edge, service.data, service.metrics.server_status, time.time)

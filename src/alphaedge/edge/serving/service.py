@@ -33,7 +33,7 @@ CLEANUP_PAUSE_SECONDS: Final = 0.05  # between two steps of a cleanup
 
 
 @final
-class Service:
+class PredictionService:
     """One edge over its journal and its parameters. folder: of its configuration. Close it when done."""
 
     def __init__(self, config: EdgeConfig, folder: Path, clock: Callable[[Journal], Callable[[], float]]) -> None:

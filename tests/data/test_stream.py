@@ -49,7 +49,7 @@ def test_good_data_passes() -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_a_feature_that_is_no_finite_number_is_refused(bad: float) -> None:
+def test_an_input_that_is_not_finite_is_refused(bad: float) -> None:
     x = torch.zeros(4, 2)
     x[2, 1] = bad
     error = refusal(stream(), stream(x=x))
@@ -60,7 +60,7 @@ def test_a_feature_that_is_no_finite_number_is_refused(bad: float) -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize("task", ["classify", "regress"])
-def test_a_label_that_is_no_finite_number_is_refused(bad: float, task: str) -> None:
+def test_a_label_that_is_not_finite_is_refused(bad: float, task: str) -> None:
     error = refusal(stream(labels=torch.tensor([0.0, 1.0, bad, 0.0])), task=task)
     assert error.field == "edge 0: labels"
     assert error.found == pytest.approx(bad, nan_ok=True)
@@ -130,7 +130,7 @@ def test_a_data_set_without_edges_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("task", "metric"), [("classify", "AUC"), ("regress", "1-SMAPE")])
-def test_the_task_says_what_is_scored(task: str, metric: str) -> None:
+def test_the_task_decides_the_metric(task: str, metric: str) -> None:
     assert dataset(stream(), task=task).metric == metric
 
 

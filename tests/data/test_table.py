@@ -1,4 +1,4 @@
-"""Anybody's table: what its columns are is guessed or said, and what cannot be is refused by name."""
+"""A user's table: the kinds of its columns are named or guessed, and what is invalid is refused by name."""
 
 import math
 from datetime import UTC, date, datetime, timedelta
@@ -69,7 +69,7 @@ def test_csv_and_parquet_give_the_same_data(tmp_path: Path) -> None:
         assert (one.name, one.task, one.names, one.label_scale) == (two.name, two.task, two.names, two.label_scale)
 
 
-def test_rows_become_events_of_their_place_in_the_order_of_time(tmp_path: Path) -> None:
+def test_rows_become_events_of_their_edge_in_order_of_time(tmp_path: Path) -> None:
     data = load(table(tmp_path, sales().reverse()))
     assert (data.name, data.task, data.names) == ("sales", "classify", ("east", "west"))
     assert data.fields == (Field("id item", "id", 100), Field("category colour", "category", 3), Field("numbers", "number", 1))  # fmt: skip # noqa: E501
@@ -81,12 +81,12 @@ def test_rows_become_events_of_their_place_in_the_order_of_time(tmp_path: Path) 
     assert east.inputs["category colour"].tolist() == [(2, 0, 1)[i % 3] for i in range(1, ROWS, 2)]
 
 
-def test_rows_of_one_moment_stay_in_the_order_of_the_file(tmp_path: Path) -> None:
+def test_rows_with_equal_times_keep_the_order_of_the_file(tmp_path: Path) -> None:
     data = load(table(tmp_path, sales(day=[0] * ROWS)))
     assert numbers(data) == [i / 8 for i in range(1, ROWS, 2)]
 
 
-def test_kinds_are_guessed_from_types_and_from_how_many_values_there_are(tmp_path: Path) -> None:
+def test_kinds_are_guessed_from_types_and_numbers_of_values(tmp_path: Path) -> None:
     frame = sales(
         few=[i % 64 for i in range(ROWS)],
         many=[i % 65 for i in range(ROWS)],
@@ -106,7 +106,7 @@ def test_kinds_are_guessed_from_types_and_from_how_many_values_there_are(tmp_pat
     assert found.task == "classify"
 
 
-def test_what_is_named_is_all_that_is_used(tmp_path: Path) -> None:
+def test_only_named_columns_are_used(tmp_path: Path) -> None:
     given = table(tmp_path, categories=("item",))
     found = guess_columns(given)
     assert (found.ids, found.categories, found.numbers) == ((), ("item",), ())
@@ -114,19 +114,19 @@ def test_what_is_named_is_all_that_is_used(tmp_path: Path) -> None:
     assert [f.name for f in load(given).fields] == ["category item"]
 
 
-def test_a_guess_that_was_made_is_not_made_again(tmp_path: Path) -> None:
+def test_a_complete_table_stays_as_it_is(tmp_path: Path) -> None:
     found = guess_columns(table(tmp_path))
     assert guess_columns(found) == found
     assert same(load(found), load(table(tmp_path)))
 
 
-def test_the_guess_can_be_read(tmp_path: Path) -> None:
+def test_the_guess_is_described(tmp_path: Path) -> None:
     assert guess_columns(table(tmp_path)).describe() == (
         "classify sold by shop in the order of day, from ids item; categories colour; numbers price"
     )
 
 
-def test_columns_that_are_not_used_are_named(tmp_path: Path) -> None:
+def test_unused_columns_are_listed(tmp_path: Path) -> None:
     frame = sales(receipt=list(range(ROWS)), counted=[date(2020, 1, 1)] * ROWS)
     for form in ("csv", "parquet"):
         assert unused_columns(guess_columns(table(tmp_path, frame, form))) == ["receipt", "counted"]
@@ -142,9 +142,7 @@ def test_columns_that_are_not_used_are_named(tmp_path: Path) -> None:
         ("%d{0}%m{0}%Y %H:%M", 1),
     ],
 )
-def test_days_are_told_from_months_by_the_days_after_the_twelfth(
-    written: str, hours: int, between: str, tmp_path: Path
-) -> None:
+def test_days_after_the_twelfth_tell_days_from_months(written: str, hours: int, between: str, tmp_path: Path) -> None:
     moments = [datetime(2024, 2, 25, tzinfo=UTC) + timedelta(hours=hours * (i // 2)) for i in range(ROWS)]
     frame = sales(day=[m.strftime(written.format(between)) for m in moments])
     expected = [m.timestamp() for m in moments[::2]]
@@ -153,8 +151,8 @@ def test_days_are_told_from_months_by_the_days_after_the_twelfth(
         assert found.streams[0].times.tolist() == expected
 
 
-def test_dates_that_may_be_two_days_are_refused(tmp_path: Path) -> None:
-    """Read the wrong way round they would be out of order, and nobody would know."""
+def test_ambiguous_dates_are_refused(tmp_path: Path) -> None:
+    """Read the wrong way round they would be out of order, unnoticed."""
     frame = sales(day=[f"{i % 12 + 1}/{i // 2 % 12 + 1}/2024" for i in range(ROWS)])
     for form in ("csv", "parquet"):
         error = refusal(table(tmp_path, frame, form))
@@ -163,13 +161,13 @@ def test_dates_that_may_be_two_days_are_refused(tmp_path: Path) -> None:
         assert "2024-12-31" in error.allowed
 
 
-def test_nothing_to_learn_from_is_refused(tmp_path: Path) -> None:
+def test_a_table_without_inputs_is_refused(tmp_path: Path) -> None:
     error = refusal(table(tmp_path, sales().select("day", "shop", "sold")))
     assert (error.field, error.found) == ("table: columns to learn from", "none")
     assert "name some" in error.allowed
 
 
-def test_the_place_may_be_learned_from_too(tmp_path: Path) -> None:
+def test_the_edge_may_be_an_input_too(tmp_path: Path) -> None:
     data = load(table(tmp_path, ids=("shop",)))
     assert [set(s.inputs["id shop"].tolist()) for s in data.streams] == [{0}, {1}]
 
@@ -210,9 +208,7 @@ EPOCH = datetime(2020, 1, 1)
     ids=["numbers", "dates", "datetimes", "zoned", "number text", "date text", "datetime text", "iso text"],
 )
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_times_are_numbers_dates_or_text_that_says_either(
-    times: list[Any], step: float, form: str, tmp_path: Path
-) -> None:
+def test_times_are_numbers_dates_or_text_of_either(times: list[Any], step: float, form: str, tmp_path: Path) -> None:
     data = load(table(tmp_path, sales(day=times), form))
     found = data.streams[1].times
     torch.testing.assert_close(found - found[0], torch.arange(200, dtype=torch.float64) * 2 * step)
@@ -224,13 +220,13 @@ def test_times_are_numbers_dates_or_text_that_says_either(
     ("labels", "positive"),
     [(["no", "yes"], "yes"), ([1, 2], 2), ([False, True], True), ([-0.5, 0.5], 0.5), (["b", "a"], "b")],
 )
-def test_of_two_values_the_larger_is_the_positive(labels: list[Any], positive: Any, tmp_path: Path) -> None:
+def test_the_larger_of_two_values_is_positive(labels: list[Any], positive: Any, tmp_path: Path) -> None:
     data = load(table(tmp_path, sales(sold=labels * (ROWS // 2), shop=["a", "a", "b", "b"] * (ROWS // 4))))
     assert data.task == "classify"
     assert data.streams[0].labels.tolist() == [float(v == positive) for v in labels] * 100
 
 
-def test_more_than_two_values_are_regressed_in_a_unit_of_their_first_size(tmp_path: Path) -> None:
+def test_more_than_two_values_are_regressed_at_the_scale_of_the_first(tmp_path: Path) -> None:
     labels = [float(i % 3) for i in range(ROWS)]
     data = load(table(tmp_path, sales(sold=labels)))
     assert data.task == "regress"
@@ -242,11 +238,11 @@ def test_more_than_two_values_are_regressed_in_a_unit_of_their_first_size(tmp_pa
     assert load(table(tmp_path, long)).label_scale == 4, "of the first thousand, not of what comes later"
 
 
-def test_two_numbers_can_be_regressed_if_said(tmp_path: Path) -> None:
+def test_two_numbers_can_be_regressed_on_request(tmp_path: Path) -> None:
     assert load(table(tmp_path, task="regress")).task == "regress"
 
 
-def test_rows_without_a_label_take_no_part(tmp_path: Path) -> None:
+def test_rows_without_a_label_are_left_out(tmp_path: Path) -> None:
     labels = [None if i < 100 else i % 5 // 3 for i in range(ROWS)]
     data = load(table(tmp_path, sales(sold=labels)))
     assert [len(s) for s in data.streams] == [150, 150]
@@ -254,7 +250,7 @@ def test_rows_without_a_label_take_no_part(tmp_path: Path) -> None:
     assert error.found == "no row with a label"
 
 
-def test_a_missing_number_is_the_last_one_known_there(tmp_path: Path) -> None:
+def test_a_missing_number_is_the_last_one_of_its_edge(tmp_path: Path) -> None:
     # west: rows 0, 2, 4, ...; east: rows 1, 3, 5, ...
     prices = [None, 1.0, None, None, 4.0, None, None, 7.0, *map(float, range(8, ROWS))]
     data = load(table(tmp_path, sales(price=prices), numbers=("price",)))
@@ -262,7 +258,7 @@ def test_a_missing_number_is_the_last_one_known_there(tmp_path: Path) -> None:
     assert numbers(data, 0)[:5] == [1, 1, 1, 7, 9]
 
 
-def test_filling_goes_by_time_and_not_by_the_order_of_the_file(tmp_path: Path) -> None:
+def test_missing_numbers_are_filled_in_order_of_time_not_of_the_file(tmp_path: Path) -> None:
     prices = [None if i % 3 else float(i) for i in range(ROWS)]
     frame = sales(price=prices)
     assert same(
@@ -290,14 +286,14 @@ def test_numbers_may_be_written_as_text(tmp_path: Path) -> None:
     assert numbers(data, 1) == [i / 8 for i in range(0, ROWS, 2)]
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     missing = str(tmp_path / "none.csv")
     error = refusal(Table(file=missing, time="day", edge="shop", label="sold"))
     assert (error.field, error.found) == ("table: file", missing)
     assert "CSV or Parquet" in error.allowed
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 nothing")
     error = refusal(Table(file=str(tmp_path / "bad.parquet"), time="day", edge="shop", label="sold"))
     assert error.field == "table: file"
@@ -305,7 +301,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", ["time", "edge", "label", "ids", "categories", "numbers"])
-def test_a_column_that_is_not_there_is_named_with_those_that_are(part: str, tmp_path: Path) -> None:
+def test_a_missing_column_is_named_with_those_that_exist(part: str, tmp_path: Path) -> None:
     error = refusal(table(tmp_path, **{part: ("nope",) if part.endswith("s") else "nope"}))
     assert (error.field, error.found) == ("table: column", "nope")
     assert error.allowed == "one of day, shop, item, colour, price, sold"
@@ -330,14 +326,14 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are(part: str, tmp_
     ],
     ids=["text", "one text", "infinite", "flags", "time of day", "one text among numbers", "durations"],
 )
-def test_a_time_that_is_none_is_named(times: list[Any], found: Any, tmp_path: Path) -> None:
+def test_an_invalid_time_is_named(times: list[Any], found: Any, tmp_path: Path) -> None:
     error = refusal(table(tmp_path, sales(day=times)))
     assert (error.field, error.found) == ("table: time day", found)
     assert error.allowed == "a number, a date or a date and time"
 
 
 @pytest.mark.parametrize("column", ["day", "shop"])
-def test_a_missing_time_or_place_is_counted(column: str, tmp_path: Path) -> None:
+def test_missing_times_and_edges_are_counted(column: str, tmp_path: Path) -> None:
     values = [None, None, None, *sales()[column].to_list()[3:]]
     error = refusal(table(tmp_path, sales(**{column: values})))
     assert (error.field, error.found) == (f"table: column {column}", "3 rows without a value")
@@ -357,7 +353,7 @@ def test_too_many_labels_cannot_be_classified(tmp_path: Path) -> None:
     assert "regress" in error.allowed
 
 
-def test_text_is_no_number(tmp_path: Path) -> None:
+def test_text_is_refused_as_a_number(tmp_path: Path) -> None:
     error = refusal(table(tmp_path, numbers=("colour",)))
     assert (error.field, error.found, error.allowed) == ("table: number colour", "red", "a number")
     error = refusal(table(tmp_path, sales(sold=sales()["colour"]), numbers=("price",)))
@@ -366,7 +362,7 @@ def test_text_is_no_number(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan])
 @pytest.mark.parametrize("column", ["price", "sold"])
-def test_a_number_without_end_is_refused(bad: float, column: str, tmp_path: Path) -> None:
+def test_an_infinite_number_is_refused(bad: float, column: str, tmp_path: Path) -> None:
     values = [float(i) for i in range(ROWS - 1)] + [bad]
     error = refusal(table(tmp_path, sales(**{column: values}), numbers=("price",)))
     assert error.field.endswith(f" {column}")
@@ -374,7 +370,7 @@ def test_a_number_without_end_is_refused(bad: float, column: str, tmp_path: Path
     assert error.allowed.startswith("finite numbers")
 
 
-def test_more_places_than_rows_allow_are_refused(tmp_path: Path) -> None:
+def test_too_many_edges_for_the_rows_are_refused(tmp_path: Path) -> None:
     error = refusal(table(tmp_path, sales(shop=list(range(ROWS)))))
     assert (error.field, error.found) == ("table: edge shop", "400 edges in 400 rows")
     assert "few values" in error.allowed
@@ -439,7 +435,7 @@ def test_a_column_may_have_any_name(column: str, name: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("first", "last"), [("1", "1.5"), ("1.5", "n/a"), ("1", "")], ids=["whole then not", "number then text", "ragged"]
 )
-def test_what_breaks_after_many_rows_is_read_or_refused_by_name(first: str, last: str, tmp_path: Path) -> None:
+def test_a_late_change_of_type_is_read_or_refused_by_name(first: str, last: str, tmp_path: Path) -> None:
     lines = [f"{i},{i % 2},{i // 2 % 2},{first}" for i in range(12_000)]
     lines += [f"{i},{i % 2},{i // 2 % 2},{last or '1,2,3'}" for i in range(12_000, 12_010)]
     path = tmp_path / "late.csv"

@@ -30,7 +30,7 @@ async def replay_for(edges: int, seconds: float, down: float = 1e9) -> tuple[Rep
 
 
 @pytest.mark.parametrize(("edges", "seconds"), [(1, 0.0), (2, 5.0), (13, 60.0)])
-def test_the_table_fits_80_columns_and_a_folder_has_a_picture_and_all_figures(
+def test_the_table_fits_80_columns_and_a_folder_has_a_figure_and_all_numbers(
     edges: int, seconds: float, tmp_path: Path
 ) -> None:
     whole, _ = run(replay_for(edges, seconds))

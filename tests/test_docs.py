@@ -173,7 +173,7 @@ def test_what_edges_ask_each_other_is_there_and_no_other() -> None:
         ("reference/wire.md", "48 bits of BLAKE2b", numbering.KEY_BYTES * 8 == 48),
         ("security.md", "48 bits of BLAKE2b", numbering.KEY_BYTES * 8 == 48),
         ("reference/wire.md", "more than 100 times as large as the own", answer_check.MAX_SIZE_RATIO == 100),
-        ("security.md", "more than 100 times the own size", answer_check.MAX_SIZE_RATIO == 100),
+        ("security.md", "more than 100 times as large as its own", answer_check.MAX_SIZE_RATIO == 100),
         ("reference/wire.md", "at most 100,000 bytes", announcements.MAX_ANNOUNCEMENT_BYTES == 100_000),
         ("reference/wire.md", "Each second", gossip.ROUND_SECONDS == 1),
         (
@@ -184,8 +184,8 @@ def test_what_edges_ask_each_other_is_there_and_no_other() -> None:
         ("reference/wire.md", "more than a minute ahead", membership.MAX_CLOCK_LEAD_MS == 60_000),
         ("reference/wire.md", "for five seconds counts as down", membership.Membership.down_after == 5),
         ("reference/wire.md", "after a week it is forgotten", membership.Membership.forget_after == 7 * 86_400),
-        ("method.md", "at most four times the own", learned.MAX_RECORDS_RATIO == 4),
-        ("security.md", "at most four times the own", learned.MAX_RECORDS_RATIO == 4),
+        ("method.md", "capped at four times the edge's own", learned.MAX_RECORDS_RATIO == 4),
+        ("security.md", "at most four times the receiver's own", learned.MAX_RECORDS_RATIO == 4),
         ("method.md", "half way back", Learned().prior == 0.5),
         ("how-to/certificates.md", "expire within 14 days", certs.RENEW_WITHIN.days == 14),
         (

@@ -48,8 +48,9 @@ class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Overrides for the methods; what is None stays as each method has it.
 
     ``aggregate_every`` (E), ``peers`` (K), ``replace`` (K') and ``select_every`` (m) apply to every method that has
-    them; the rest to the learned methods only, and never to those named ``-paper``, which are literal readings.
-    ``aggregation`` and ``selection`` are import paths of rules of your own, ``package.module:name``.
+    them. ``aggregation`` and ``selection`` are import paths of rules of your own, ``package.module:name``, for every
+    method that uses peers. The rest applies to the learned methods only. Except for the first four, nothing applies to
+    the methods named ``-paper``, which are literal readings.
     """
 
     aggregate_every: int | None = None
@@ -70,26 +71,30 @@ class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def apply(self, spec: str) -> Method:
         """The method of that name, or that an import path makes, with these overrides."""
         chosen = _load(spec) if is_import_path(spec) else method(spec)
-        if isinstance(chosen.aggregation, Learned) and not spec.endswith("-paper"):
-            chosen = self._learned(chosen, chosen.aggregation)
+        if not spec.endswith("-paper"):
+            if isinstance(chosen.aggregation, Learned):
+                chosen = self._learned(chosen, chosen.aggregation)
+            if chosen.aggregation.uses_peers:
+                chosen = self._with_own_rules(chosen)
         selection = _replace(chosen.selection, peers=self.peers, replace=self.replace, every=self.select_every)
         return _replace(chosen, selection=selection, aggregate_every=self.aggregate_every)
 
     def _learned(self, chosen: Method, rule: Learned) -> Method:
         own = {"rate": self.weight_rate, "steps": self.weight_steps, "weight_batches": self.weight_batches}
-        own |= {"newcomer": self.newcomer, "remember": self.remember}
+        chosen = replace(chosen, aggregation=_replace(rule, **own, newcomer=self.newcomer, remember=self.remember))
+        if self.home is not None:
+            chosen = replace(chosen, home=(chosen.home or Home()) if self.home else None)
+        return _replace(chosen, train_on_aggregation=self.train_on_aggregation, adopt_rows=self.adopt_rows)
+
+    def _with_own_rules(self, chosen: Method) -> Method:
         if self.aggregation is not None:
             for name in ("weight_rate", "weight_steps", "weight_batches", "newcomer", "remember"):
                 if (value := getattr(self, name)) is not None:
                     raise InvalidValue(f"method.{name}", value, f"no override beside aggregation = {self.aggregation}")
             chosen = replace(chosen, aggregation=make_object("method.aggregation", self.aggregation))
-        else:
-            chosen = replace(chosen, aggregation=_replace(rule, **own))
         if self.selection is not None:
             chosen = replace(chosen, selection=make_object("method.selection", self.selection))
-        if self.home is not None:
-            chosen = replace(chosen, home=(chosen.home or Home()) if self.home else None)
-        return _replace(chosen, train_on_aggregation=self.train_on_aggregation, adopt_rows=self.adopt_rows)
+        return chosen
 
 
 def _load(spec: str) -> Method:

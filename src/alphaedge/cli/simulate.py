@@ -70,11 +70,11 @@ def simulate(
     ] = None,
     aggregation: Annotated[
         str | None,
-        option("An aggregation rule of your own for the learned methods.", panel=_METHOD, metavar="MODULE:RULE"),
+        option("An aggregation rule of your own.", panel=_METHOD, metavar="MODULE:RULE"),
     ] = None,
     selection: Annotated[
         str | None,
-        option("A selection rule of your own for the learned methods.", panel=_METHOD, metavar="MODULE:RULE"),
+        option("A selection rule of your own.", panel=_METHOD, metavar="MODULE:RULE"),
     ] = None,
     optimizer: Annotated[
         str | None, option("An optimizer of your own in place of Adam.", panel=_METHOD, metavar="MODULE:RULE")

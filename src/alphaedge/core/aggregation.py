@@ -51,6 +51,8 @@ class PeerMemory:
         check_number("start", self.start, above=0)
         check_number("newcomer", self.newcomer, low=0)
         check_number("fade", self.fade, low=0, high=1)
+        for name, start in self.numbers.items():
+            check_number(f"numbers.{name}", start)
 
 
 @final

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
+import torch
 from torch import Tensor
 
 from alphaedge.core.aggregation import HeldModels, Mixing, Weights, shares_of
@@ -44,15 +45,19 @@ class Round:
     wanted: Sequence[Tensor] = ()
 
 
-def mix(method: Method, gradients: Gradients, round: Round) -> list[list[float]]:
-    """Weigh the held models by the method's rule and mix them in; the shares of each edge, own first, [g][1 + P]."""
+def mix(method: Method, gradients: Gradients, round: Round, *, finite: bool = False) -> list[list[float]]:
+    """Weigh the held models by the method's rule and mix them in; the shares of each edge, own first, [g][1 + P].
+
+    finite: whether to refuse weights that are not finite, with nothing mixed. A simulation lets them through, so that
+    an edge whose model has broken down stops alone.
+    """
     rule, present = method.aggregation, round.held.present
     if not bool(present.any()):  # every model stays as it is
         return [[1.0] + [0.0] * present.shape[1] for _ in round.links]
     weights = stack(round.links, present.shape[1], rule.memory, round.models.dense.dtype)
     mixing = Mixing(round.models, round.held, round.records, round.batches, gradients, round.known, round.wanted)
     new = rule.weigh(mixing, weights)
-    _check_weights(type(rule).__name__, new, weights)
+    _check_weights(type(rule).__name__, new, weights, finite=finite)
     shares = shares_of(new.raw, present)
     rule.mix(mixing, shares)
     unstack(new, round.links)
@@ -65,7 +70,7 @@ def mix(method: Method, gradients: Gradients, round: Round) -> list[list[float]]
     return rows
 
 
-def _check_weights(rule: str, new: Weights, last: Weights) -> None:
+def _check_weights(rule: str, new: Weights, last: Weights, *, finite: bool) -> None:
     """Refuse what a rule returns if it can't be mixed with, or kept for the next round."""
     shape = tuple(last.raw.shape)
     if new.raw.shape != shape or bool((new.raw < 0).any()):
@@ -73,6 +78,8 @@ def _check_weights(rule: str, new: Weights, last: Weights) -> None:
     if new.numbers.keys() != last.numbers.keys() or any(x.shape != shape for x in new.numbers.values()):
         names = ", ".join(last.numbers) or "no"
         raise RuleError(f"aggregation: {rule}.weigh must return {names} numbers, of shape {shape}, as its memory says")
+    if finite and not all(bool(torch.isfinite(x).all()) for x in (new.raw, *new.numbers.values())):
+        raise RuleError(f"aggregation: {rule}.weigh returned weights or numbers that are not finite")
 
 
 def select(

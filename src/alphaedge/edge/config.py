@@ -121,7 +121,10 @@ class MethodConfig(MethodSettings, frozen=True, kw_only=True, forbid_unknown_fie
 
     def __post_init__(self) -> None:
         check_method("method.name", self.name)
-        self.make()
+        made = self.make()
+        for name in ("aggregation", "selection"):
+            if (path := getattr(self, name)) is not None and not made.aggregation.uses_peers:
+                raise InvalidValue(f"method.{name}", path, f"no rule of your own: {self.name} has no peers")
 
     def make(self) -> Method:
         """Make the method."""

@@ -154,6 +154,7 @@ def _import_paths(raw: dict[str, Any]) -> dict[str, Any]:
     named = (
         {f"method.{key}": method.get(key) for key in ("aggregation", "selection")} if isinstance(method, dict) else {}
     )
-    methods = [m for m in raw.get("methods", []) if isinstance(m, str) and is_import_path(m)]
+    listed = raw.get("methods", [])
+    methods = [m for m in (listed if isinstance(listed, list) else []) if isinstance(m, str) and is_import_path(m)]
     named |= {"optimizer": raw.get("optimizer"), "methods": methods or None}
     return {name: value for name, value in named.items() if value is not None}

@@ -109,6 +109,7 @@ def numbers_are_those_of_the_memory(rule: Aggregation) -> None:
     expect(sorted(numbers) == names, rule, f"weigh must return the numbers {names} that its memory names")
     for name, tensor in numbers.items():
         expect(tensor.shape == mixing.records.shape, rule, f"{name} must be {tuple(mixing.records.shape)}")
+        expect(bool(torch.isfinite(tensor).all()), rule, f"{name} must be finite: it is kept in checkpoints")
 
 
 def the_same_inputs_give_the_same_mix(rule: Aggregation) -> None:

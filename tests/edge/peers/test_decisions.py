@@ -210,6 +210,20 @@ def test_a_new_edge_asks_the_next_peer_when_one_fails() -> None:
     assert any(isinstance(c, Pull) for c in edge.observe(after=0.2)), "and all of them again, as long as there is time"
 
 
+def test_a_peer_that_has_left_meanwhile_is_not_asked_for_a_model() -> None:
+    edge = Edge(wants_model=True)
+    (first,) = [c for c in edge.observe() if isinstance(c, Pull)]
+    edge.observe(fleet=fleet(first.peer))  # the other one has left
+    assert edge.on(PullEnded(first.ticket, None)) == []
+    assert edge.decisions.phase == "starting"
+
+
+def test_a_peer_with_a_model_is_asked_even_if_nothing_was_seen_for_a_while() -> None:
+    edge = Edge(wants_model=True)
+    edge.observe(fleet={})
+    assert any(isinstance(c, Pull) for c in edge.observe(fleet=fleet("boston"), after=5.0))
+
+
 def test_a_stop_while_an_edge_looks_for_a_model_leaves_it_as_it_is() -> None:
     edge = Edge(wants_model=True)
     (pull,) = [c for c in edge.observe() if isinstance(c, Pull)]

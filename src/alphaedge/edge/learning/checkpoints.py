@@ -58,6 +58,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     records: int
     revealed: int
     aggregations: int
+    rule: str  # the aggregation rule that the weights belong to
     own: Link
     neighbours: list[str]
     known: dict[str, Link]
@@ -160,6 +161,10 @@ def _write(path: Path, data: bytes) -> None:
         os.close(file)
 
 
+def _rule_name(learner: Learner) -> str:
+    return type(learner.method.aggregation).__qualname__
+
+
 def _header(learner: Learner, schema: str, progress: Progress) -> _Header:
     return _Header(
         schema=schema,
@@ -169,6 +174,7 @@ def _header(learner: Learner, schema: str, progress: Progress) -> _Header:
         records=learner.records,
         revealed=learner.revealed,
         aggregations=learner.aggregations,
+        rule=_rule_name(learner),
         own=learner.links.own,
         neighbours=learner.links.neighbours,
         known=learner.links.known,
@@ -233,6 +239,8 @@ def _restore(learner: Learner, data: bytes, schema: str) -> Progress:
     )
     learner.held = {peer: _held(learner, tensors, peer, *of) for peer, of in header.held.items()}
     learner.links = Links(header.own, list(header.neighbours), dict(header.known))
+    if header.rule != _rule_name(learner):  # another rule's weights mean nothing to this one
+        learner.links = Links.start(header.neighbours, learner.method.aggregation.memory)
     learner.records, learner.revealed, learner.aggregations = header.records, header.revealed, header.aggregations
     learner.topology = dict(header.topology)
     return header.progress

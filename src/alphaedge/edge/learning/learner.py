@@ -28,7 +28,7 @@ from alphaedge.edge.inputs.lookup import Inputs, RowLookup, compact_keys
 from alphaedge.edge.learning.held_model import HeldModel
 from alphaedge.edge.learning.id_tables import IdRows
 from alphaedge.edge.learning.publication import Publication, PulledModel, PullRequest
-from alphaedge.errors import InvalidValue
+from alphaedge.errors import InvalidValue, RuleError
 
 
 class Examples(NamedTuple):
@@ -192,6 +192,7 @@ class Learner:
                 batches=batches,
                 known=[table.known() for table in self.tables],
             ),
+            finite=True,
         )
         self.mixed.write_models(only, models)
         for table in self.tables:
@@ -216,9 +217,22 @@ class Learner:
             torch.tensor([present]),
         )
 
-    def finish_round(self, candidates: Sequence[str], topology: Mapping[str, Mapping[str, float]]) -> None:
-        """End a round: choose neighbours if it is time to, publish a mixed model, train on what waited for the mix."""
-        if self.method.aggregation.uses_peers:
+    def finish_round(self, candidates: Sequence[str], topology: Mapping[str, Mapping[str, float]]) -> str | None:
+        """End a round: choose neighbours if it is time to, publish a mixed model, train on what waited for the mix.
+
+        Returns why the choice of neighbours was refused, if it was; they stay as they are then.
+        """
+        refused = self._select(candidates, topology) if self.method.aggregation.uses_peers else None
+        self.aggregations += 1
+        if self.method.publish == "mixed":
+            self._publish()
+        waiting, self.waiting = self.waiting, []
+        for examples in waiting:
+            self._train(self._batch(examples))
+        return refused
+
+    def _select(self, candidates: Sequence[str], topology: Mapping[str, Mapping[str, float]]) -> str | None:
+        try:
             select(
                 self.method,
                 self.name,
@@ -228,13 +242,10 @@ class Learner:
                 topology=topology,
                 rng=self._rng("peers"),
             )
-            self.held = {j: held for j, held in self.held.items() if j in self.links.neighbours}
-        self.aggregations += 1
-        if self.method.publish == "mixed":
-            self._publish()
-        waiting, self.waiting = self.waiting, []
-        for examples in waiting:
-            self._train(self._batch(examples))
+        except RuleError as error:
+            return str(error)
+        self.held = {j: held for j, held in self.held.items() if j in self.links.neighbours}
+        return None
 
     def _train(self, batch: Batch) -> Tensor:
         outputs, _ = learn(self.mixed, batch, self.gradients, self.online)

@@ -38,6 +38,7 @@ from alphaedge.edge.store.status import (
     read_server_status,
     write_status,
 )
+from alphaedge.errors import RuleError
 from alphaedge.monitoring.vitals import EdgeView, Vitals, with_absent
 from alphaedge.scoring import SCORES
 
@@ -220,8 +221,14 @@ class LearningLoop:
         pulls = {peer: pull for peer, pull in pulls.items() if peer in learner.links.neighbours}  # some may be dropped
         for peer, pull in pulls.items():
             learner.held.setdefault(peer, HeldModel(learner.mixed.dense[0], learner.tables)).take(pull, learner.tables)
-        shares = learner.mix(list(pulls))
-        learner.finish_round(candidates, topology)
+        try:
+            shares = learner.mix(list(pulls))
+        except RuleError as error:  # a rule of the operator's own: the edge goes on with its own model
+            warn("aggregation_rule_failed", reason=error)
+            shares = {self.config.edge: 1.0}
+        refused = learner.finish_round(candidates, topology)
+        if refused is not None:
+            warn("selection_rule_failed", reason=refused)
         self._checkpoints.save(learner, self.schema, self.progress)
         self.status.own_share = shares.get(self.config.edge, 1.0)
         self._hand_over()

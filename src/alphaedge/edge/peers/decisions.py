@@ -79,7 +79,8 @@ class PeerDecisions:
         self._seen = Observed({}, Policy(), ())
         self._schemas: dict[str, str] = {}  # of edges that had another schema when last seen
         self._ticket = 0
-        self._began = self._known_since = self._announced = 0.0
+        self._began = self._announced = 0.0
+        self._known_since = math.inf  # when peers were first heard of
         self._untried: list[str] = []  # peers of this attempt to find a model to start from
         self._pulls: dict[Purpose, _Gathering] = {"start": _Gathering(), "round": _Gathering(), "rows": _Gathering()}
         self._looked_for_ids = 0.0
@@ -92,7 +93,7 @@ class PeerDecisions:
         match event:
             case Started():
                 self.phase = "starting" if event.wants_model else "learning"
-                self._began = self._known_since = now
+                self._began = now
                 return self._announce(now)
             case Observed():
                 return self._observe(event, now)
@@ -188,8 +189,7 @@ class PeerDecisions:
         if self._pulls["start"].waiting:
             return []
         sources = self.sources()
-        if not sources:
-            self._known_since = now
+        self._known_since = min(self._known_since, now) if sources else math.inf
         timeout = SHORT_START_TIMEOUT_SECONDS if self._seen.has_feedback else START_TIMEOUT_SECONDS
         if now - self._began >= timeout or now - self._known_since >= SHORT_START_TIMEOUT_SECONDS:
             self.phase = "learning"  # the first edge of a fleet starts from nothing
@@ -199,9 +199,11 @@ class PeerDecisions:
         return self._try_next()
 
     def _try_next(self) -> list[Command]:
-        if not self._untried:
-            return []
-        return [self._pull("start", self._untried.pop(0))]
+        while self._untried:
+            peer = self._untried.pop(0)
+            if peer in self.sources():  # it may have left since
+                return [self._pull("start", peer)]
+        return []
 
     # -- pulls --
 

@@ -5,7 +5,6 @@ that pulls while this edge learns gets the last publication, never something in 
 """
 
 import asyncio
-import contextlib
 import random
 import time
 from collections.abc import Callable
@@ -65,7 +64,8 @@ class PeerDriver:
             rng=random.Random(),  # whom to start from; nothing that is learned later depends on it
         )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="learner")
-        self._events: asyncio.Queue[events.Event] = asyncio.Queue()
+        self._events: asyncio.Queue[events.Event | None] = asyncio.Queue()  # None: there is an observation
+        self._observation: events.Observed | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._round_began = self._refreshed = 0.0
         self.peers: dict[str, PeerStatus] = {}
@@ -103,14 +103,18 @@ class PeerDriver:
 
     async def _nap(self) -> None:
         """Wait a little for an event, and handle it."""
-        event: events.Event | None = None
-        with contextlib.suppress(TimeoutError):
+        try:
             async with asyncio.timeout(POLL_INTERVAL_SECONDS):
                 event = await self._events.get()
-        if event is not None:
-            await self._handle(event)
+        except TimeoutError:
+            return
+        await self._handle(event)
 
-    async def _handle(self, event: events.Event) -> None:
+    async def _handle(self, event: events.Event | None) -> None:
+        if event is None:
+            event, self._observation = self._observation, None
+        if event is None:
+            return
         for command in self._decisions.handle(event, time.monotonic()):
             await self._do(command)
 
@@ -126,7 +130,10 @@ class PeerDriver:
     async def _observe_forever(self) -> None:
         while True:
             await self._refresh()
-            self._events.put_nowait(await self._observe())
+            observation = await self._observe()
+            if self._observation is None:  # only the newest counts: a busy learner does not work through old ones
+                self._events.put_nowait(None)
+            self._observation = observation
             self.report()
             await asyncio.sleep(OBSERVE_EVERY_SECONDS)
 

@@ -13,7 +13,7 @@ from alphaedge.edge.learning.publication import PulledModel, PullRequest
 from alphaedge.edge.peers.answer_check import ExpectedAnswer
 from alphaedge.edge.peers.key_lists import KeyList
 from alphaedge.edge.peers.wire import pack_pull, pack_request, unpack_request
-from alphaedge.errors import ModelRefused
+from alphaedge.errors import ModelRefused, PeerError
 
 MAX_PEERS: Final = 256  # whose key lists are kept
 LISTS_PER_PEER: Final = 2  # the last one, and the one before it in case the last answer was lost
@@ -53,6 +53,8 @@ class Pulls:
 
     def request_model(self, peer: str, *, afresh: bool = False) -> PendingPull:
         """Ask a neighbour for what is new in its model; ``afresh`` if it no longer has the key list."""
+        if peer not in self.learner.links.known:
+            raise PeerError(f"{peer} is no longer a neighbour")
         return self._pending(self.learner.request(peer), None if afresh else self._sent.get(peer))
 
     def request_start(self) -> PendingPull:

@@ -99,7 +99,7 @@ def _read(path: Path, kind: type[S]) -> S | None:
 def make_vitals(status: LearnerStatus, neighbours: Iterable[str], server: ServerStatus | None) -> Vitals:
     """Put an edge's report about itself together from the status of its learner and of its server."""
     chosen = tuple(sorted(neighbours))
-    linked = {name: peer for name, peer in status.peers.items() if name in chosen or peer.pulls or peer.failures}
+    linked = {name: peer for name, peer in list(status.peers.items()) if name in chosen or peer.pulls or peer.failures}
     served = server or ServerStatus()
     return Vitals(
         score=_round(status.score) if status.scores else None,

@@ -63,7 +63,8 @@ class PeerClient:
 
     def is_resting(self, address: str, edge: str | None = None) -> bool:
         """Whether to leave a peer alone for now. Other edges announced at the same address do not rest with it."""
-        return self._history(address, edge).is_resting(self.clock())
+        history = self.histories.get((address, edge))
+        return history is not None and history.is_resting(self.clock())
 
     async def close(self) -> None:
         """Close all connections."""

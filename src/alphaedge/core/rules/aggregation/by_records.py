@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar, final
 
+import torch
 from torch import Tensor
 
-from alphaedge.core.aggregation import Mixing, PeerMemory, Weights
+from alphaedge.core.aggregation import Mixing, PeerMemory, Weights, take_part
 
 
 @final
@@ -18,8 +19,8 @@ class ByRecords:
     memory: ClassVar[PeerMemory] = PeerMemory()
 
     def weigh(self, mixing: Mixing, weights: Weights) -> Weights:
-        """The records that each model claims."""
-        return Weights(mixing.records)
+        """The records that each model claims; a peer that is absent keeps its weight."""
+        return Weights(torch.where(take_part(mixing.present), mixing.records, weights.raw))
 
     def mix(self, mixing: Mixing, shares: Tensor) -> None:
         """The weighted mean."""

@@ -5,6 +5,7 @@ import datetime as dt
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,9 +46,9 @@ class Directory:
     async def close(self) -> None: ...
 
 
-def learning(folder: Path, batches: int) -> LearningLoop:
-    """A learner with feedback for so many batches in its journal."""
-    edge = Edge(folder)
+def learning(folder: Path, batches: int, **changes: Any) -> LearningLoop:
+    """A learner with feedback for so many batches in its journal. changes: to its configuration."""
+    edge = Edge(folder, **changes)
     config = load(edge.path)
     features = Features(config.model.fields, b"secret")
     journal = Journal(folder / "data" / "journal.db", layout=features.layout)

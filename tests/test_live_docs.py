@@ -52,6 +52,7 @@ SAYS: Mapping[str, tuple[str, ...]] = {
     "live-edge.md": ('"accepted":2', "alphaedge_pending_predictions 0.0", "fleet seen by berlin"),
     "how-to/embed.md": ("accepted=2",),
     "how-to/own-module.md": ("ready to start", r"alphaedge 0\.[5-9]"),
+    "how-to/own-rule.md": ("memory is missing", r"median 0\.[5-9]", "ready to start"),
     "how-to/own-table.md": ("Learning from each other", r"Bergen -> http"),
     "how-to/replay.md": ("replay.png", "summary.json"),
     "how-to/certificates.md": ("certificate: boston in US", "renewed; copy"),
@@ -62,7 +63,7 @@ SAYS: Mapping[str, tuple[str, ...]] = {
     "how-to/upgrade.md": ("'accepted': 10", r"(?s)alphaedge_batches_total 2.0.*alphaedge_aggregations_total 1.0"),
     "how-to/tuning.md": ("Learning from each other",),
 }
-QUICK = {"tutorial.md", "live-edge.md"}
+QUICK = {"tutorial.md", "live-edge.md", "how-to/own-rule.md"}
 
 
 class Block(NamedTuple):

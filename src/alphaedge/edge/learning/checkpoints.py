@@ -28,6 +28,7 @@ from alphaedge.edge.learning.held_model import HeldModel
 from alphaedge.edge.learning.learner import Learner
 from alphaedge.edge.learning.publication import Publication
 from alphaedge.errors import CheckpointError, InvalidValue
+from alphaedge.files import sync_folder
 
 MAX_KEPT: Final = 2
 MAX_OTHER_SCHEMAS: Final = 3
@@ -87,11 +88,7 @@ class Checkpoints:
         spare = self.folder / SPARE
         _write(spare, data)
         os.replace(spare, path)
-        folder = os.open(self.folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # the directory entry as well
-        finally:
-            os.close(folder)
+        sync_folder(self.folder)
         self._clear(schema)
         return path
 

@@ -115,11 +115,11 @@ def test_two_methods_of_one_name_are_refused() -> None:
         Settings(methods=("tests.own_rules:median", "median=tests.own_rules:familiar"))
 
 
-def test_rules_by_import_path_take_the_place_of_the_learned_methods_own() -> None:
+def test_rules_by_import_path_take_the_place_of_those_of_every_method_with_peers() -> None:
     over = MethodSettings(aggregation="tests.own_rules:Median", selection="tests.own_rules:NextInLine")
-    for name in ("alphaedge", "randps", "nops"):
+    for name in ("alphaedge", "randps", "nops", "fedweight", "uniweight"):
         method = over.apply(name)
         assert (method.aggregation, method.selection) == (Median(), NextInLine())
-    for name in ("fedweight", "uniweight", "noagg", "alphaedge-paper"):
+    for name in ("noagg", "alphaedge-paper"):
         assert over.apply(name) == MethodSettings().apply(name)
     assert MethodSettings(aggregation="tests.own_rules:Familiar").apply("alphaedge").aggregation == Familiar()

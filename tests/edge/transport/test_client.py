@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from alphaedge.edge.transport import client, history
+from alphaedge.edge.transport import client, peer_history
 from alphaedge.errors import PeerError
 
 from ..directories import run
@@ -48,7 +48,7 @@ def test_the_client_asks_for_the_rest_of_an_answer_that_breaks_off(certs: Path) 
 
 
 def test_a_peer_that_hangs_is_given_up_and_rests(certs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "FIRST_DEADLINE_SECONDS", 0.5)
+    monkeypatch.setattr(peer_history, "FIRST_DEADLINE_SECONDS", 0.5)
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)

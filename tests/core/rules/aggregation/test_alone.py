@@ -4,7 +4,7 @@ import torch
 
 from alphaedge.core.rules.aggregation.alone import Alone
 
-from ..mixes import mix_case
+from ...mixes import mix_case
 
 
 def test_an_edge_on_its_own_keeps_its_model_and_its_weights() -> None:

@@ -4,7 +4,7 @@ import torch
 
 from alphaedge.core.rules.aggregation.by_records import ByRecords
 
-from ..mixes import mix_case
+from ...mixes import mix_case
 
 
 def test_each_model_weighs_its_records() -> None:

@@ -15,8 +15,8 @@ from alphaedge.core.gradients import OneAtATime, Stacked
 from alphaedge.core.rules.aggregation.learned import Learned, learn_weights, towards_records, weight_gradient
 from alphaedge.errors import InvalidValue
 
-from ..mixes import KINDS, fresh, mix_case
-from ..zoo import ZOO, batch_of
+from ...mixes import KINDS, fresh, mix_case
+from ...zoo import ZOO, batch_of
 
 
 def learning(steps: int = 10, rate: float = 0.2) -> Learned:

@@ -4,7 +4,7 @@ import torch
 
 from alphaedge.core.rules.aggregation.uniform import Uniform
 
-from ..mixes import mix_case
+from ...mixes import mix_case
 
 
 def test_every_model_weighs_the_same_whatever_it_has_learned_from() -> None:

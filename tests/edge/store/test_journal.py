@@ -1,5 +1,6 @@
 """Everything that was acknowledged is in the journal, once, in the order of arrival, even if the process is killed."""
 
+import contextlib
 import os
 import random
 import signal
@@ -14,7 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from alphaedge.edge.store.journal import FeedbackResult, Journal
+from alphaedge.edge.store.journal import CleanUp, FeedbackResult, Journal
 from alphaedge.errors import JournalError
 
 
@@ -25,6 +26,16 @@ def journal(tmp_path: Path) -> Journal:
 
 def labels(journal: Journal, after: int = 0) -> list[tuple[bytes, float]]:
     return [(one.features, one.label) for one in journal.labelled(after, 1000)]
+
+
+def clean_up(
+    journal: Journal, before: float, learned: int = 0, *, negative: bool = False, now: float = 0.0, limit: int = 500
+) -> tuple[int, int]:
+    """Clean up until there is nothing more to do; return how many predictions expired and were dropped."""
+    steps = [journal.clean_up(before, learned, negative=negative, now=now, limit=limit)]
+    while steps[-1].more:
+        steps.append(journal.clean_up(before, learned, negative=negative, now=now, limit=limit))
+    return sum(step.expired for step in steps), sum(step.dropped for step in steps)
 
 
 def test_feedback_finds_its_features_in_the_order_of_arrival(journal: Journal) -> None:
@@ -55,10 +66,10 @@ def test_a_prediction_that_expires_is_dropped_or_labelled_0(journal: Journal) ->
     one, two = journal.record_predictions([b"a", b"b"], [0.5] * 2, now=1.0)
     (three,) = journal.record_predictions([b"c"], [0.5], now=5.0)
     journal.record_feedback([(two, 1.0)], now=6.0)
-    assert journal.expire(before=4.0, negative=False, now=7.0) == 1
+    assert clean_up(journal, before=4.0, now=7.0) == (1, 0)
     assert journal.record_feedback([(one, 1.0)], now=8.0) == [FeedbackResult(one, False, "expired")]
     assert (journal.expired(), journal.pending()) == (1, 1)
-    assert journal.expire(before=6.0, negative=True, now=9.0) == 1
+    assert clean_up(journal, before=6.0, negative=True, now=9.0) == (1, 0)
     assert journal.record_feedback([(three, 1.0)], now=9.0) == [FeedbackResult(three, False, "known")]
     assert labels(journal) == [(b"b", 1.0), (b"c", 0.0)]
     assert journal.pending() == 0
@@ -69,9 +80,9 @@ def test_only_old_feedback_that_was_learned_is_dropped(journal: Journal) -> None
     new = journal.record_predictions([b"c"], [0.5], now=9.0)
     journal.record_feedback([(p, 1.0) for p in (*old, *new)], now=10.0)
     first = journal.labelled(0, 1)[0].number
-    assert journal.drop_learned(learned=first, before=5.0) == 1
+    assert clean_up(journal, before=5.0, learned=first) == (0, 1)
     assert labels(journal) == [(b"b", 1.0), (b"c", 1.0)], "b is old but not learned"
-    assert journal.drop_learned(learned=journal.last_feedback(), before=5.0) == 1
+    assert clean_up(journal, before=5.0, learned=journal.last_feedback()) == (0, 1)
     assert labels(journal) == [(b"c", 1.0)], "c is learned, but may be sent again"
     assert journal.record_feedback([(old[0], 0.0)], now=11.0) == [FeedbackResult(old[0], False, "expired")]
     assert journal.record_predictions([b"d"], [0.5], now=12.0)[0] > new[0], "numbers are never given twice"
@@ -82,7 +93,7 @@ def test_numbers_go_on_after_everything_was_dropped(tmp_path: Path) -> None:
     ids = journal.record_predictions([b"a", b"b"], [0.5] * 2, now=1.0)
     journal.record_feedback([(p, 1.0) for p in ids], now=1.0)
     newest = journal.last_feedback()
-    journal.drop_learned(newest, before=9.0)
+    assert clean_up(journal, before=9.0, learned=newest) == (0, 2)
     journal.close()
     journal = Journal(tmp_path / "j.db")
     assert journal.last_feedback() == newest
@@ -90,6 +101,90 @@ def test_numbers_go_on_after_everything_was_dropped(tmp_path: Path) -> None:
     assert three > max(ids)
     journal.record_feedback([(three, 1.0)], now=2.0)
     assert journal.labelled(newest, 10)[0].features == b"c"
+
+
+def test_a_clean_up_goes_in_small_steps_and_does_not_look_at_anything_twice(journal: Journal) -> None:
+    ids = journal.record_predictions([b"%d" % i for i in range(100)], [0.5] * 100, now=1.0)
+    journal.record_feedback([(p, 1.0) for p in reversed(ids)], now=2.0)
+    journal.record_predictions([b"young"], [0.5], now=9.0)
+    steps = [journal.clean_up(5.0, 60, negative=False, now=9.0, limit=10) for _ in range(12)]
+    assert [step.more for step in steps] == [True] * 10 + [False] * 2
+    assert max(step.dropped for step in steps) <= 20, "of a step, ten for each mark"
+    assert sum(step.dropped for step in steps) == 60
+    assert {x.number for x in journal.labelled(0, 1000)} == set(range(61, 101)), "those that were not learned"
+    reads: list[str] = []
+    journal._db.set_trace_callback(reads.append)
+    assert journal.clean_up(5.0, 60, negative=False, now=9.0) == CleanUp(0, 0, more=False)
+    journal._db.set_trace_callback(None)
+    assert [r for r in reads if r.startswith("select p.id")] == [
+        "select p.id, f.number, p.time from prediction p left join feedback f on f.prediction = p.id "
+        f"where p.id > {ids[-1]} order by p.id limit 500"
+    ], "it goes on behind what is old already, though not yet learned"
+
+
+def test_a_clean_up_finds_its_rows_by_their_numbers(journal: Journal) -> None:
+    """No statement of a clean-up reads a whole table or sorts one."""
+    reads: list[str] = []
+    journal._db.set_trace_callback(reads.append)
+    (one,) = journal.record_predictions([b"a"], [0.5], now=1.0)
+    journal.record_feedback([(one, 1.0)], now=2.0)
+    reads.clear()
+    assert journal.clean_up(5.0, 1, negative=False, now=9.0).dropped == 1
+    journal._db.set_trace_callback(None)
+    reads = [r for r in reads if r.startswith(("select", "delete", "update"))]
+    assert len(reads) >= 6
+    for text in reads:
+        plan = [row[3] for row in journal._db.execute(f"explain query plan {text}")]
+        assert not [step for step in plan if step.startswith("SCAN") or "TEMP" in step], (text, plan)
+
+
+def test_feedback_that_must_be_learned_again_is_kept(journal: Journal) -> None:
+    ids = journal.record_predictions([b"a", b"b", b"c"], [0.5] * 3, now=1.0)
+    journal.record_feedback([(p, 1.0) for p in ids], now=2.0)
+    assert clean_up(journal, before=0.5, learned=3) == (0, 0), "all are learned, none is old"
+    assert clean_up(journal, before=5.0, learned=1) == (0, 1), "the learner lost its checkpoints, and learned one again"
+    assert labels(journal) == [(b"b", 1.0), (b"c", 1.0)]
+    assert clean_up(journal, before=5.0, learned=3) == (0, 2)
+
+
+VERSION_1 = """
+create table prediction (
+  id integer primary key autoincrement,
+  time real not null,
+  layout integer not null,
+  features blob not null,
+  output real not null
+) strict;
+create index prediction_time on prediction (time);
+create table feedback (
+  number integer primary key autoincrement,
+  prediction integer not null unique,
+  label real not null,
+  time real not null
+) strict;
+create table state (name text primary key, value integer not null) strict;
+insert into state values ('expired', 7);
+insert into prediction values (3, 1.0, 0, x'61', 0.5), (4, 2.0, 0, x'62', 0.5), (9, 8.0, 0, x'63', 0.5);
+insert into feedback values (5, 4, 1.0, 3.0);
+pragma user_version = 1;
+"""
+
+
+def test_a_journal_of_the_first_version_is_carried_over(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "j.db")) as db:
+        db.executescript(VERSION_1)
+    reader = Journal(tmp_path / "j.db", readonly=True)
+    assert labels(reader) == [(b"b", 1.0)], "a reader need not wait for the writer"
+    reader.close()
+    for _ in range(2):  # and opened again
+        journal = Journal(tmp_path / "j.db")
+        assert (journal.expired(), journal.pending(), journal.latest_time()) == (7, 2, 8.0)
+        assert (journal.last_prediction(), journal.last_feedback()) == (9, 5)
+        journal.close()
+    journal = Journal(tmp_path / "j.db")
+    assert clean_up(journal, before=5.0, learned=5) == (1, 1)
+    assert (journal.expired(), journal.pending()) == (8, 1)
+    assert journal.record_predictions([b"d"], [0.5], now=9.0) == [10]
 
 
 def test_a_reader_sees_what_a_writer_has_acknowledged(tmp_path: Path) -> None:
@@ -179,13 +274,14 @@ class AgainstAList(RuleBasedStateMachine):
         self.journal = Journal(Path(tempfile.mkdtemp(dir=os.environ["PYTEST_JOURNALS"])) / "j.db")
         self.waiting: dict[int, bytes] = {}
         self.labelled: list[tuple[bytes, float]] = []
-        self.known: set[int] = set()
-        self.clock = 0.0
+        self.times: dict[bytes, float] = {}  # of all predictions
+        self.clock = self.before = 0.0
 
     @rule(count=st.integers(0, 3))
     def predict(self, count: int) -> None:
         self.clock += 1
         features = [os.urandom(4) for _ in range(count)]
+        self.times |= dict.fromkeys(features, self.clock)
         self.waiting |= dict(
             zip(self.journal.record_predictions(features, [0.5] * len(features), self.clock), features, strict=True)
         )
@@ -197,12 +293,22 @@ class AgainstAList(RuleBasedStateMachine):
         if found.accepted:
             self.labelled.append((self.waiting.pop(prediction), label))
 
-    @rule(negative=st.booleans())
-    def expire(self, negative: bool) -> None:
-        count = self.journal.expire(self.clock, negative=negative, now=self.clock)
-        new = list(self.journal._db.execute("select id from prediction where time >= ?", (self.clock,)))
-        late = [p for p in sorted(self.waiting) if (p,) not in new]
-        assert count == len(late)
+    @rule(negative=st.booleans(), age=st.integers(0, 3), learned=st.integers(0, 20), limit=st.integers(1, 4))
+    def clean_up(self, negative: bool, age: int, learned: int, limit: int) -> None:
+        self.before = before = max(self.before, self.clock - age)  # a window moves on
+        last = self.journal.last_feedback()
+        numbers = [x.number for x in self.journal.labelled(0, 10_000)]
+        expired, dropped = clean_up(
+            self.journal, before, min(learned, last), negative=negative, now=self.clock, limit=limit
+        )
+        late = [p for p in sorted(self.waiting) if self.times[self.waiting[p]] < before]
+        kept = [
+            one
+            for number, one in zip(numbers, self.labelled, strict=True)
+            if number > learned or self.times[one[0]] >= before
+        ]
+        assert (expired, dropped) == (len(late), len(self.labelled) - len(kept))
+        self.labelled = kept
         for prediction in late:
             features = self.waiting.pop(prediction)
             if negative:
@@ -220,4 +326,4 @@ def _journals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 TestAgainstAList = AgainstAList.TestCase
-TestAgainstAList.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)
+TestAgainstAList.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)

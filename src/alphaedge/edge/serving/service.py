@@ -106,12 +106,13 @@ class PredictionService:
         """One small step, since predictions wait for it. Returns whether there may be more to do."""
         feedback, now = self.config.feedback, self.clock()
         before, negative = now - feedback.window_seconds, feedback.unanswered == "negative"
-        expired = await self._write(self._commits.run(lambda j: j.expire(before, negative=negative, now=now)))
-        self._pending -= expired
-        dropped = await self._write(
-            self._commits.run(lambda j: j.drop_learned(read_learned_mark(self.data).previous, before))
+        done = await self._write(
+            self._commits.run(
+                lambda j: j.clean_up(before, read_learned_mark(self.data).previous, negative=negative, now=now)
+            )
         )
-        return bool(expired or dropped)
+        self._pending -= done.expired
+        return done.more
 
     def close(self) -> None:
         """Finish the running commit and close the files."""

@@ -10,16 +10,21 @@ One SQLite file in WAL mode, written by the server and read by the learner. A co
   label 0. Either is recorded here like any other event, so that a replay of the journal gives the same state.
 - Features have a **layout**, a number for the fields that they are made of. After a change of the fields the journal
   still accepts feedback on older predictions, but a learner with the new layout does not read it.
+- **Clean-up** goes through the journal in the order of its two numbers. One mark is the last prediction that is older
+  than the feedback window, the other the last feedback that was learned. A prediction leaves when both marks have
+  passed it. So a clean-up costs as much as it moves the marks, however much stays. The times of predictions never go
+  back, so that their order is that of their ids, and no index on times is needed.
 """
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Final, NamedTuple, final
 
 from alphaedge.errors import JournalError
 
-VERSION: Final = 1
+VERSION: Final = 2
 SCHEMA: Final = """
 create table prediction (
   id integer primary key autoincrement,
@@ -28,7 +33,6 @@ create table prediction (
   features blob not null,
   output real not null
 ) strict;
-create index prediction_time on prediction (time);
 create table feedback (
   number integer primary key autoincrement,
   prediction integer not null unique,
@@ -36,8 +40,12 @@ create table feedback (
   time real not null
 ) strict;
 create table state (name text primary key, value integer not null) strict;
-insert into state values ('expired', 0);
+insert into state values ('expired', 0), ('aged', 0), ('learned', 0);
 """
+MIGRATIONS: Final = {  # from each older version to the next; a reader needs none of them
+    1: "drop index prediction_time; insert into state values ('aged', 0), ('learned', 0);",
+}
+CLEAN_UP_ROWS: Final = 500  # that one step looks at for each mark, since predictions wait for it
 
 
 class FeedbackResult(NamedTuple):
@@ -58,6 +66,14 @@ class LabelledPrediction(NamedTuple):
     output: float
     predicted_at: float
     labelled_at: float
+
+
+class CleanUp(NamedTuple):
+    """What a step of a clean-up did. dropped: after they were learned. more: whether there may be more to do."""
+
+    expired: int
+    dropped: int
+    more: bool
 
 
 @final
@@ -84,9 +100,12 @@ class Journal:
             if version == 0 and not readonly:
                 self._db.executescript(f"begin; {SCHEMA} pragma user_version = {VERSION}; commit;")
                 version = VERSION
+            while version in MIGRATIONS and not readonly:
+                self._db.executescript(f"begin; {MIGRATIONS[version]} pragma user_version = {version + 1}; commit;")
+                version += 1
         except sqlite3.DatabaseError as error:
             raise JournalError(f"{path}: the journal can't be opened ({error}); restore it, or move it away") from error
-        if version != VERSION:
+        if version != VERSION and not (readonly and version in MIGRATIONS):
             raise JournalError(f"{path}: the journal has version {version}, and this program reads {VERSION}")
 
     def record_predictions(self, features: Sequence[bytes], outputs: Sequence[float], now: float) -> list[int]:
@@ -125,17 +144,50 @@ class Journal:
             return row[0], ""
         return 0.0, "expired" if 0 < prediction <= self.last_prediction() else "unknown"
 
-    def expire(self, before: float, *, negative: bool, now: float, limit: int = 500) -> int:
-        """Expire predictions made before a time that have no label, and return how many: drop them, or label them 0."""
-        waiting = "select id from prediction where time < ? and id not in (select prediction from feedback) limit ?"
+    def clean_up(
+        self, before: float, learned: int, *, negative: bool, now: float, limit: int = CLEAN_UP_ROWS
+    ) -> CleanUp:
+        """Do one small step of a clean-up.
+
+        Predictions made before a time that have no label expire: they are dropped, or labelled 0 if ``negative``. Those
+        with feedback up to number ``learned`` are dropped. Later ones stay, so that feedback which is sent again is
+        recognised.
+        """
         with _Transaction(self):
-            late = [row[0] for row in self._db.execute(waiting, (before, limit))]
+            aged, passed = self._mark("aged"), self._mark("learned")
+            seen = min(passed, learned)  # a learner that lost its checkpoints learns again
+            ageing = self._ageing(aged, before, limit)
+            aged_now = ageing[-1][0] if ageing else aged
+            late = [(prediction,) for prediction, number in ageing if number is None]
+            done = [(prediction,) for prediction, number in ageing if number is not None and number <= seen]
+            text = "select number, prediction from feedback where number > ? and number <= ? order by number limit ?"
+            newly = self._db.execute(text, (seen, learned, limit)).fetchall()
+            done += [(prediction,) for _, prediction in newly if prediction <= aged_now]
             if negative:
-                self._db.executemany("insert into feedback values (null, ?, 0.0, ?)", [(p, now) for p in late])
+                self._db.executemany("insert into feedback values (null, ?, 0.0, ?)", [(p, now) for (p,) in late])
             else:
-                self._db.executemany("delete from prediction where id = ?", [(p,) for p in late])
-                self._db.execute("update state set value = value + ? where name = 'expired'", (len(late),))
-        return len(late)
+                self._db.executemany("delete from prediction where id = ?", late)
+                if late:
+                    self._db.execute("update state set value = value + ? where name = 'expired'", (len(late),))
+            self._db.executemany("delete from feedback where prediction = ?", done)
+            self._db.executemany("delete from prediction where id = ?", done)
+            more = max(len(ageing), len(newly)) == limit
+            for name, old, new in (("aged", aged, aged_now), ("learned", passed, newly[-1][0] if newly else seen)):
+                if new != old:
+                    self._db.execute("update state set value = ? where name = ?", (new, name))
+        return CleanUp(len(late), len(done), more)
+
+    def _ageing(self, after: int, before: float, limit: int) -> list[tuple[int, int | None]]:
+        """Read the predictions above an id that were made before a time, with the numbers of their feedback."""
+        text = (
+            "select p.id, f.number, p.time from prediction p left join feedback f on f.prediction = p.id "
+            "where p.id > ? order by p.id limit ?"
+        )
+        rows = takewhile(lambda row: row[2] < before, self._db.execute(text, (after, limit)))
+        return [(prediction, number) for prediction, number, _ in rows]
+
+    def _mark(self, name: str) -> int:
+        return self._one(f"select value from state where name = '{name}'")
 
     def labelled(self, after: int, limit: int) -> list[LabelledPrediction]:
         """Read predictions with feedback numbers above ``after``, in that order; only those of this layout."""
@@ -161,24 +213,9 @@ class Journal:
         """Return the id of the latest prediction; 0 if there is none."""
         return self._one("select coalesce(max(seq), 0) from sqlite_sequence where name = 'prediction'")
 
-    def drop_learned(self, learned: int, before: float, limit: int = 500) -> int:
-        """Drop feedback up to number ``learned`` on predictions made before a time, and return how many.
-
-        Later ones stay, so that feedback which is sent again is recognised.
-        """
-        done = (
-            "select f.prediction from feedback f join prediction p on p.id = f.prediction "
-            "where f.number <= ? and p.time < ? order by f.number limit ?"
-        )
-        with _Transaction(self):
-            old = self._db.execute(done, (learned, before, limit)).fetchall()
-            self._db.executemany("delete from feedback where prediction = ?", old)
-            self._db.executemany("delete from prediction where id = ?", old)
-        return len(old)
-
     def pending(self) -> int:
         """Count the predictions without a label."""
-        return self._one("select count(*) from prediction where id not in (select prediction from feedback)")
+        return self._one("select (select count(*) from prediction) - (select count(*) from feedback)")
 
     def last_feedback(self) -> int:
         """Return the number of the latest feedback; 0 if there is none."""
@@ -186,12 +223,13 @@ class Journal:
 
     def expired(self) -> int:
         """Count the predictions that were dropped because no label arrived in time."""
-        return self._one("select value from state where name = 'expired'")
+        return self._mark("expired")
 
     def latest_time(self) -> float:
         """Return the latest time in the journal; 0 if it is empty."""
         text = (
-            "select max(coalesce((select max(time) from prediction), 0), coalesce((select max(time) from feedback), 0))"
+            "select max(coalesce((select time from prediction order by id desc limit 1), 0), "
+            "coalesce((select time from feedback order by number desc limit 1), 0))"
         )
         try:
             return float(self._db.execute(text).fetchone()[0])

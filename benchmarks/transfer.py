@@ -147,7 +147,7 @@ def _adopt_new_ids(edge: Edge, edges: dict[str, Edge], inputs: Sequence[torch.Te
     pulled = {}
     for peer in ready:
         pending = edge.pulls.request_rows(wanted)
-        answer = edges[peer].pulls.answer_rows(pending.data)
+        answer = edges[peer].pulls.answer_rows(*edges[peer].pulls.read_request(learner.name, pending.data))
         pulled[peer] = edge.pulls.accept(peer, pending, answer)
         edge.count(NEW_IDS, pending.data, answer, edges[peer])
     for adopted in weighted_rows({peer: learner.links.known[peer].weight for peer in ready}, pulled):
@@ -166,7 +166,9 @@ def _run_round(edge: Edge, edges: dict[str, Edge]) -> None:
     for peer in ready:
         kind = NEWCOMER if learner.links.known[peer].publication < 0 else KNOWN_PEER
         pending = edge.pulls.request_model(peer)
-        answer = edges[peer].pulls.answer_model(learner.name, pending.data)
+        answer = edges[peer].pulls.answer_model(
+            learner.name, *edges[peer].pulls.read_request(learner.name, pending.data)
+        )
         pull = edge.pulls.accept(peer, pending, answer)
         learner.held.setdefault(peer, HeldModel(learner.mixed.dense[0], learner.tables)).take(pull, learner.tables)
         edge.count(kind, pending.data, answer, edges[peer])

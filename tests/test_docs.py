@@ -27,7 +27,7 @@ from alphaedge.edge.learning import checkpoints
 from alphaedge.edge.peers import answer_check
 from alphaedge.edge.peers.driver import PeerDriver
 from alphaedge.edge.serving.openapi import describe
-from alphaedge.edge.transport.server import STATUS_BY_ERROR
+from alphaedge.edge.transport.server import STATUS_BY_ERROR, STATUS_BY_LIMIT
 from alphaedge.edge.trust import announcements
 from alphaedge.simulation.config import Settings
 from tools import tuning
@@ -161,10 +161,10 @@ def test_paths_of_an_edge_that_are_named_are_there(page: str, tmp_path: Path) ->
 
 def test_what_edges_ask_each_other_is_there_and_no_other() -> None:
     text = (DOCS / "reference/wire.md").read_text(encoding="utf-8")
-    handlers = {**PeerDriver.handlers(Mock()), **gossip.Gossip.handlers(Mock())}
-    assert set(re.findall(r"`/peer/([a-z]+)`", text)) == set(handlers)
+    routes = {**PeerDriver.routes(Mock()), **gossip.Gossip.routes(Mock())}
+    assert set(re.findall(r"`/peer/([a-z]+)`", text)) == set(routes)
     named = {int(status) for status in re.findall(r"(?m)^\| (\d{3}) \|", text)}
-    assert named == {kind.status_code for kind in STATUS_BY_ERROR.values()} | {404}
+    assert named == {*STATUS_BY_ERROR.values(), *STATUS_BY_LIMIT.values(), 404, 411, 503}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 AlphaEdgeError
 ├── InvalidValue              a setting or an input that is refused: field, value, what is allowed
+│   └── RequestTooLarge       a caller's request has more than is allowed
 ├── ModelError                a user's module does not do what was declared of it
 ├── RuleError                 a user's rule does not fulfil its protocol
 ├── ArchiveError              a data set's archive is missing or damaged
@@ -16,12 +17,14 @@ AlphaEdgeError
     ├── AlreadyRunning        another process uses this data folder
     ├── CertificateError      a certificate or key must not be used
     ├── AnnouncementError     an announcement is not believed
+    │   └── ForgedAnnouncement   it is not what its edge has signed, so whoever passes it on is at fault
     ├── PeerError             another edge could not be reached, or refused
     ├── ModelRefused          a peer's model or request is refused
     ├── KeyListError          bytes that are not a set of keys
     ├── KeyListForgotten      a request builds on a key list that this edge no longer has
     ├── PeerForbidden         the policy does not let this peer have the model
-    └── BadPeerRequest        a peer's request can't be parsed
+    ├── BadPeerRequest        a peer's request can't be parsed
+    └── PeerRequestTooLarge   a peer's request names more than is allowed
 """
 
 from collections.abc import Iterable, Sequence
@@ -51,6 +54,10 @@ class InvalidValue(AlphaEdgeError, ValueError):
     def __str__(self) -> str:
         found = "nothing" if self.found is None else repr(self.found)
         return f"{self.field}: found {found}; allowed: {self.allowed}"
+
+
+class RequestTooLarge(InvalidValue):
+    """A caller's request has more examples, labels or bytes than is allowed; says how many."""
 
 
 class ModelError(AlphaEdgeError):
@@ -117,12 +124,19 @@ class AnnouncementError(AlphaEdgeError):
     """An announcement is not believed; says whose and why."""
 
 
-class PeerError(AlphaEdgeError):
-    """Another edge could not be reached, or refused. ``status`` is the HTTP status, 0 without an answer."""
+class ForgedAnnouncement(AnnouncementError):
+    """An announcement, a heartbeat or a list is not what was signed. No honest edge passes such a thing on."""
 
-    def __init__(self, text: str, status: int = 0) -> None:
+
+class PeerError(AlphaEdgeError):
+    """Another edge could not be reached, or refused.
+
+    status: the HTTP status, 0 without an answer. retry_after: seconds to wait at least, if the edge said so.
+    """
+
+    def __init__(self, text: str, status: int = 0, retry_after: float = 0.0) -> None:
         super().__init__(text)
-        self.status = status
+        self.status, self.retry_after = status, retry_after
 
 
 class ModelRefused(AlphaEdgeError):
@@ -143,6 +157,10 @@ class PeerForbidden(AlphaEdgeError):
 
 class BadPeerRequest(AlphaEdgeError):
     """A peer's request can't be parsed; says why."""
+
+
+class PeerRequestTooLarge(AlphaEdgeError):
+    """A peer's request names more than is allowed; says what, how many and the limit."""
 
 
 def check_number(

@@ -20,8 +20,9 @@ import torch
 from aiohttp import web
 from safetensors.torch import load, save
 
+from alphaedge.edge.directory.exchange import Delta, Digest, Exchange
 from alphaedge.edge.directory.gossip import Gossip
-from alphaedge.edge.directory.membership import Delta, Digest, Membership
+from alphaedge.edge.directory.membership import Membership
 from alphaedge.edge.store.status import LearnerStatus, PeerStatus, read_learner_status
 from alphaedge.edge.transport.client import PeerClient
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
@@ -129,14 +130,10 @@ class Mallory:
 
     async def _start(self) -> None:
         self.client = PeerClient(self.credentials, time.monotonic)
-        membership = Membership(
-            "mallory",
-            self.credentials.verify,
-            [edge.address for edge in self.edges],
-            sign_heartbeat=self.credentials.sign_heartbeat,
-            verify_heartbeat=self.credentials.verify_heartbeat,
+        exchange = Exchange(
+            Membership("mallory", self.credentials, time.time), [edge.address for edge in self.edges]
         )
-        self._gossip = Gossip(membership, self.client, time.time, random.Random(0))
+        self._gossip = Gossip(exchange, self.client, time.monotonic, random.Random(0))
         app = web.Application(client_max_size=10**9)
         app.router.add_post("/peer/{endpoint}", self._answer)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -167,8 +164,8 @@ class Mallory:
         sender = self.credentials.identify(tls.getpeercert(binary_form=True), {})
         if endpoint == "pull" or self.pull in EVERYWHERE:
             return await self.pull(self, request, sender.edge, body)
-        if endpoint in self._gossip.handlers():
-            return web.Response(body=await self._gossip.handlers()[endpoint](sender, body))
+        if endpoint in self._gossip.routes():
+            return web.Response(body=await self._gossip.routes()[endpoint].handler(sender, body))
         return web.Response(body=await self.honest_answer(body, sender.edge, endpoint))
 
     async def send_bad_pull(self, edge: Edge, headers: dict[str, str]) -> str:
@@ -181,7 +178,7 @@ class Mallory:
         """Return what another edge than the asking one answers to the same request."""
         other = next(edge for edge in self.edges if edge.folder.name != asker)
         try:
-            return await self.client.request(other.address, endpoint, body)
+            return await self.client.request(other.address, endpoint, body, max_bytes=10**8)
         except PeerError as error:
             if error.status == GONE:
                 raise web.HTTPGone(text=str(error)) from None

@@ -135,7 +135,9 @@ def test_an_edge_cannot_speak_for_another(fleet: Fleet) -> None:
     before = status(boston).announcements_refused
     false = Announcement(edge="berlin", region="DE", address=mallory.address, schema="x", version=2**60, publication=9)
     mallory.run(
-        mallory.client.request(boston.address, "delta", encode_delta(mallory.credentials.sign(false)), edge="boston")
+        mallory.client.request(
+            boston.address, "delta", encode_delta(mallory.credentials.sign(false)), max_bytes=0, edge="boston"
+        )
     )
     wait_for(lambda: status(boston).announcements_refused > before, "the announcement to be refused")
     mallory.run(mallory.announce(address=berlin.address))

@@ -2,9 +2,10 @@
 
 import pickle
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import msgspec
 import pytest
 import torch
 from hypothesis import given
@@ -12,10 +13,11 @@ from hypothesis import strategies as st
 from safetensors.torch import load, save
 
 from alphaedge.edge.learning.publication import PulledModel, PullRequest
+from alphaedge.edge.peers import key_lists, wire
 from alphaedge.edge.peers.answer_check import MAX_SIZE_RATIO, ExpectedAnswer
-from alphaedge.edge.peers.key_lists import KeyList, pack_keys, unpack_keys
-from alphaedge.edge.peers.wire import pack_pull, pack_request, unpack_request
-from alphaedge.errors import KeyListError, KeyListForgotten, ModelRefused
+from alphaedge.edge.peers.key_lists import KeyList, ReceivedLists, max_keys, pack_keys, unpack_keys
+from alphaedge.edge.peers.wire import max_answer_bytes, max_request_bytes, pack_pull, pack_request, unpack_request
+from alphaedge.errors import KeyListError, KeyListForgotten, ModelRefused, PeerRequestTooLarge
 
 KEYS = torch.tensor([3, 7, 2**47])
 REQUEST = PullRequest(4, (KEYS, torch.tensor([5])), (KEYS[:1], torch.tensor([], dtype=torch.int64)))
@@ -30,6 +32,10 @@ PULL = PulledModel(
 DATA, LIST = pack_request(REQUEST, "s1", None)
 ROWS = [torch.ones(9, 3), torch.ones(9, 4)]
 EXPECTED = ExpectedAnswer("s1", torch.ones(10), {"norm.mean": torch.zeros(2)}, ROWS, REQUEST.holds, LIST)
+
+
+def unpack(data: bytes, lists: Sequence[KeyList] = (), max_keys: int = 100) -> tuple[PullRequest, KeyList]:
+    return unpack_request(data, "s1", 2, lists, max_keys=max_keys)
 
 
 def packed(pull: PulledModel, schema: str = "s1", half: bool = False) -> bytes:
@@ -86,7 +92,7 @@ def test_a_conversation_says_each_key_once(rounds: list[list[set[int]]], holds: 
     for fresh in rounds:
         known = [old | new for old, new in zip(known, fresh, strict=True)]
         data, mine = pack_request(PullRequest(holds, tensors(known), tensors(fresh)), "s1", mine)
-        found, made = unpack_request(data, "s1", 2, theirs)
+        found, made = unpack(data, theirs)
         theirs = [*theirs, made][-2:]
         assert made.name == mine.name
         assert (found.holds, as_sets(found.keys), as_sets(found.fresh)) == (holds, known, fresh)
@@ -96,9 +102,9 @@ def test_a_conversation_says_each_key_once(rounds: list[list[set[int]]], holds: 
 def test_who_has_forgotten_the_list_says_so_and_is_told_all_again() -> None:
     data, _ = pack_request(REQUEST, "s1", LIST)
     with pytest.raises(KeyListForgotten, match="send all keys"):
-        unpack_request(data, "s1", 2, [])
+        unpack(data)
     again, _ = pack_request(REQUEST, "s1", None)
-    found, _ = unpack_request(again, "s1", 2, [])
+    found, _ = unpack(again)
     assert as_sets(found.keys) == as_sets(REQUEST.keys)
     assert as_sets(found.fresh) == as_sets(REQUEST.fresh), "of the others it still holds the rows"
 
@@ -106,7 +112,7 @@ def test_who_has_forgotten_the_list_says_so_and_is_told_all_again() -> None:
 def test_a_list_that_is_mostly_gone_is_begun_anew() -> None:
     data, listed = pack_request(PullRequest(4, (KEYS[:1], KEYS[:0]), (KEYS[:0], KEYS[:0])), "s1", LIST)
     assert [len(k) for k in listed.keys] == [1, 0]
-    unpack_request(data, "s1", 2, [])
+    unpack(data)
 
 
 def changed(**tensors: torch.Tensor | None) -> bytes:
@@ -162,21 +168,73 @@ def test_noise_is_refused(data: bytes) -> None:
     with pytest.raises(ModelRefused):
         EXPECTED.check(data)
     with pytest.raises(ModelRefused):
-        unpack_request(data, "s1", 2, [])
+        unpack(data)
     with pytest.raises(KeyListError):
         unpack_keys(data)
 
 
-def test_a_list_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("alphaedge.edge.peers.key_lists.MAX_KEYS", 10)
-    with pytest.raises(KeyListError, match="more than 10 keys"):
-        KeyList.empty(1).extended([[pack_keys(torch.arange(8))], [pack_keys(torch.arange(100, 108))]])
+def test_a_list_does_not_grow_without_end() -> None:
+    data, listed = pack_request(PullRequest(4, (torch.arange(8), KEYS[:0]), (KEYS[:0], KEYS[:0])), "s1", None)
+    _, theirs = unpack(data, max_keys=10)
+    more, _ = pack_request(PullRequest(4, (torch.arange(12), KEYS[:0]), (KEYS[:0], KEYS[:0])), "s1", listed)
+    with pytest.raises(PeerRequestTooLarge, match="a list of 12 keys; allowed: at most 10"):
+        unpack(more, [theirs], max_keys=10)
+
+
+def test_keys_are_counted_before_they_are_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """20 million keys in a row take 156 KB of a request."""
+
+    def unpacked(data: bytes) -> torch.Tensor:
+        raise AssertionError("it was unpacked")
+
+    monkeypatch.setattr(key_lists, "unpack_keys", unpacked)
+    monkeypatch.setattr(wire, "unpack_keys", unpacked)
+    none = pack_keys(KEYS[:0])
+    many = (20_000_000).to_bytes(4, "little") + zlib.compress(bytes(1000))
+    for old, fresh in (([many, none], [none, none]), ([none, none], [none, many])):
+        message = msgspec.msgpack.encode(["s1", 4, b"", old, fresh])
+        with pytest.raises(PeerRequestTooLarge, match="a list of 20000000 keys; allowed: at most 400000"):
+            unpack(message, max_keys=max_keys([100_000]))
+
+
+def test_the_largest_request_fits_into_its_limit() -> None:
+    keys = torch.randint(2**62, (1000,), generator=torch.Generator().manual_seed(0)).unique()
+    data, _ = pack_request(PullRequest(4, (keys, keys), (KEYS[:0], KEYS[:0])), "s1", None)
+    assert len(data) <= max_request_bytes(2 * len(keys)) < 2 * len(data)
+
+
+@pytest.mark.parametrize("rows_only", [False, True])
+def test_the_largest_answer_fits_into_its_limit(rows_only: bool) -> None:
+    """An answer with a row for every key that was listed."""
+    many = PullRequest(0, (torch.arange(5000), torch.arange(3000)), (KEYS[:0], KEYS[:0]))
+    _, listed = pack_request(many, "s1", None)
+    rows = (torch.randn(5000, 3), torch.randn(3000, 4))
+    pull = PulledModel(6, 2**53, torch.randn(10), {"norm.mean": torch.randn(2)}, many.keys, rows)
+    answer = pack_pull(pull, listed, "s1", rows_only=rows_only)
+    size = max_answer_bytes(torch.ones(10), {"norm.mean": torch.zeros(2)}, ROWS, listed, rows_only=rows_only)
+    assert len(answer) <= size < 1.1 * len(answer)
+
+
+def test_lists_of_silent_peers_go_first_when_there_are_too_many() -> None:
+    lists = ReceivedLists(max_bytes=100_000)
+    for peer in ("ann", "bob", "ann", "cem", "ann", "bob", "cem"):
+        lists.keep(peer, KeyList((torch.arange(4000),), peer.encode()))
+    assert [len(lists.of(peer)) for peer in ("ann", "bob", "cem")] == [0, 1, 1]
+    lists.keep("dora", KeyList((torch.arange(40_000),), b"dora"))
+    assert len(lists.of("dora")) == 1, "a single one may be larger"
+    assert not lists.of("cem")
 
 
 def test_a_bomb_is_not_inflated() -> None:
     bomb = (10).to_bytes(4, "little") + zlib.compress(bytes(10**8))
     with pytest.raises(KeyListError, match="other than 80 bytes"):
         unpack_keys(bomb)
+
+
+@pytest.mark.parametrize("missing", [1, 5, 11])
+def test_a_set_of_keys_that_ends_early_is_refused(missing: int) -> None:
+    with pytest.raises(KeyListError):
+        unpack_keys(pack_keys(KEYS)[:-missing])
 
 
 @given(st.integers(0, 10**6), st.integers(0, 255))
@@ -192,6 +250,6 @@ def test_a_damaged_byte_is_refused_or_does_no_harm(place: int, value: int) -> No
 
 def test_a_request_of_another_schema_or_for_other_tables_is_refused() -> None:
     with pytest.raises(ModelRefused, match="schema s2"):
-        unpack_request(pack_request(REQUEST, "s2", None)[0], "s1", 2, [])
+        unpack(pack_request(REQUEST, "s2", None)[0])
     with pytest.raises(ModelRefused, match="2 id tables; this edge has 1"):
-        unpack_request(DATA, "s1", 1, [])
+        unpack_request(DATA, "s1", 1, [], max_keys=100)

@@ -9,13 +9,13 @@ import pytest
 from alphaedge.errors import PeerError
 
 from ..directories import run
-from .ends import MODEL, asking, serving
+from .ends import MODEL, ask, asking, serving
 
 
 def test_both_ends_know_each_other(certs: Path) -> None:
     async def test() -> None:
         async with serving(certs) as (address, paris), asking(certs) as berlin:
-            assert await berlin.request(address, "pull", b"x", edge="paris") == MODEL
+            assert await ask(berlin, address) == MODEL
             assert paris.pulls == ["berlin in EU pulls b'x'"]
 
     run(test())
@@ -25,7 +25,7 @@ def test_an_unknown_endpoint_is_answered_with_the_known_ones(certs: Path) -> Non
     async def test() -> None:
         async with serving(certs) as (address, _), asking(certs) as berlin:
             with pytest.raises(PeerError, match="404: no endpoint 'money'; allowed: pull"):
-                await berlin.request(address, "money", b"x", edge="paris")
+                await ask(berlin, address, endpoint="money")
 
     run(test())
 
@@ -46,7 +46,7 @@ def test_an_end_with_a_wrong_certificate_is_refused(
     async def test() -> None:
         async with serving(certs, **server) as (address, paris), asking(certs, **client) as berlin:
             with pytest.raises(PeerError, match=reason):
-                await berlin.request(address, "pull", b"x", edge="paris")
+                await ask(berlin, address)
             assert paris.pulls == []
 
     run(test())
@@ -77,7 +77,7 @@ def test_a_refusal_arrives_with_its_reason(certs: Path, request_: bytes, answer:
     async def test() -> None:
         async with serving(certs) as (address, _), asking(certs) as berlin:
             with pytest.raises(PeerError, match=answer):
-                await berlin.request(address, "pull", request_, edge="paris")
+                await ask(berlin, address, request_)
             assert berlin.is_resting(address, "paris")
 
     run(test())

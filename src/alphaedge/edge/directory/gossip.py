@@ -11,7 +11,7 @@ import msgspec
 from alphaedge.edge.directory.membership import Delta, Digest, Membership
 from alphaedge.edge.log import warn
 from alphaedge.edge.transport.client import PeerClient
-from alphaedge.edge.transport.server import Handler
+from alphaedge.edge.transport.server import Route
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
 from alphaedge.edge.trust.certificates import Identity
 from alphaedge.errors import BadPeerRequest, PeerError
@@ -27,7 +27,7 @@ REQUEST_TIMEOUT_SECONDS: Final = 2.0
 class Gossip:
     """Drives a membership: contacts peers every second, and answers theirs.
 
-    clock: seconds since 1970. Add ``handlers()`` to the port for other edges.
+    clock: seconds since 1970. Add ``routes()`` to the port for other edges.
     """
 
     def __init__(
@@ -37,9 +37,12 @@ class Gossip:
         self._task: asyncio.Task[None] | None = None
         self._announced = asyncio.Event()  # a new announcement need not wait for the next round
 
-    def handlers(self) -> dict[str, Handler]:
+    def routes(self) -> dict[str, Route]:
         """Return the endpoints that other edges send gossip to."""
-        return {"gossip": self._answer_digest, "delta": self._receive_delta}
+        return {
+            "gossip": Route(self._answer_digest, MAX_MESSAGE_BYTES),
+            "delta": Route(self._receive_delta, MAX_MESSAGE_BYTES),
+        }
 
     async def start(self) -> None:
         """See ``Directory``."""
@@ -99,7 +102,9 @@ class Gossip:
             warn("gossip_failed", address=address, reason=f"{type(error).__name__}: {error}")
 
     async def _send(self, address: str, endpoint: str, message: bytes) -> bytes:
-        return await self._client.request_within(REQUEST_TIMEOUT_SECONDS, address, endpoint, message)
+        return await self._client.request_within(
+            REQUEST_TIMEOUT_SECONDS, address, endpoint, message, max_bytes=MAX_MESSAGE_BYTES
+        )
 
     async def _answer_digest(self, sender: Identity, message: bytes) -> bytes:
         return msgspec.msgpack.encode(self._membership.answer(_decode(message, Digest), self._clock()))

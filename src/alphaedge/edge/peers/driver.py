@@ -12,16 +12,18 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar, final
 
 from alphaedge.edge.config import EdgeConfig
+from alphaedge.edge.directory.clock_skew import own_skew
 from alphaedge.edge.directory.protocol import Directory
 from alphaedge.edge.learning.loop import POLL_INTERVAL_SECONDS, LearningLoop
-from alphaedge.edge.learning.publication import PulledModel
+from alphaedge.edge.learning.publication import PulledModel, PullRequest
 from alphaedge.edge.log import info, warn
 from alphaedge.edge.peers import commands, events
 from alphaedge.edge.peers.decisions import PeerDecisions
+from alphaedge.edge.peers.key_lists import KeyList
 from alphaedge.edge.peers.pulls import PendingPull, Pulls
 from alphaedge.edge.store.status import PeerStatus
 from alphaedge.edge.transport.client import PeerClient
-from alphaedge.edge.transport.server import Handler
+from alphaedge.edge.transport.server import Route
 from alphaedge.edge.trust.announcements import Announcement
 from alphaedge.edge.trust.certificates import Identity
 from alphaedge.edge.trust.credentials import Credentials
@@ -64,15 +66,17 @@ class PeerDriver:
             rng=random.Random(),  # whom to start from; nothing that is learned later depends on it
         )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="learner")
+        self._unpacking = ThreadPoolExecutor(1, thread_name_prefix="requests")  # does not hold learning up
         self._events: asyncio.Queue[events.Event | None] = asyncio.Queue()  # None: there is an observation
         self._observation: events.Observed | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._round_began = self._refreshed = 0.0
         self.peers: dict[str, PeerStatus] = {}
 
-    def handlers(self) -> dict[str, Handler]:
+    def routes(self) -> dict[str, Route]:
         """What peers may ask for."""
-        return {"pull": self._answer_model, "rows": self._answer_rows}
+        size = self._pulls.max_request_bytes
+        return {"pull": Route(self._answer_model, size), "rows": Route(self._answer_rows, size)}
 
     async def run(self, stop: asyncio.Event) -> None:
         """Learn and talk to peers until told to stop. If one part fails, all of it ends."""
@@ -90,6 +94,7 @@ class PeerDriver:
         finally:
             await self.directory.close()
             self._thread.shutdown(wait=True)
+            self._unpacking.shutdown(wait=True)
 
     async def _work(self) -> None:
         """Handle events as they come; learn in between."""
@@ -146,7 +151,6 @@ class PeerDriver:
         self._policy.refresh()
         try:
             if self._credentials.refresh():
-                info("certificate_renewed")
                 await self._announce()
         except (AlphaEdgeError, OSError) as error:  # half written, say: it is read again soon
             warn("certificate_refused", reason=error)
@@ -215,8 +219,7 @@ class PeerDriver:
 
     def _announcement(self) -> Announcement:
         learner, status = self.learning.learner, self.learning.status
-        # It grows even if the clock is set back.
-        status.announcement_version = max(status.announcement_version + 1, time.time_ns() // 1_000_000)
+        status.announcement_version += 1
         return Announcement(
             edge=self.config.edge,
             region=self.config.region,
@@ -241,23 +244,28 @@ class PeerDriver:
             pending, answer = await self._ask(command)
             model = await self._in_learner(lambda: self._pulls.accept(peer, pending, answer))
         except ModelRefused as error:
+            self._client.record_refusal(command.address, peer)
             status.refused += 1
             warn("peer_model_refused", peer=peer, reason=error)
-        except AlphaEdgeError as error:
+        except (AlphaEdgeError, MemoryError) as error:
             status.failures += 1
-            warn("pull_failed", peer=peer, reason=error)
+            warn("pull_failed", peer=peer, reason=repr(error) if isinstance(error, MemoryError) else error)
         else:
+            self._client.record_acceptance(command.address, peer)
             if command.purpose == "round":
                 status.pulls, status.held, status.pulled = status.pulls + 1, model.number, time.time()
             return model
         return None
 
     async def _ask(self, command: commands.Pull) -> tuple[PendingPull, bytes]:
-        endpoint = "rows" if command.purpose == "rows" else "pull"
+        endpoint, began = "rows" if command.purpose == "rows" else "pull", time.monotonic()
 
         async def ask(*, afresh: bool) -> tuple[PendingPull, bytes]:
             pending = await self._in_learner(lambda: self._request(command, afresh=afresh))
-            return pending, await self._client.request(command.address, endpoint, pending.data, edge=command.peer)
+            size, peer, spent = pending.max_bytes, command.peer, time.monotonic() - began
+            return pending, await self._client.request(
+                command.address, endpoint, pending.data, max_bytes=size, edge=peer, spent=spent
+            )
 
         try:
             return await ask(afresh=False)
@@ -277,11 +285,17 @@ class PeerDriver:
 
     async def _answer_model(self, sender: Identity, request: bytes) -> bytes:
         self._check_allowed(sender)
-        return await self._in_learner(lambda: self._pulls.answer_model(sender.edge, request))
+        asked = await self._read_request(sender.edge, request)
+        return await self._in_learner(lambda: self._pulls.answer_model(sender.edge, *asked))
 
     async def _answer_rows(self, sender: Identity, request: bytes) -> bytes:
         self._check_allowed(sender)
-        return await self._in_learner(lambda: self._pulls.answer_rows(request))
+        asked = await self._read_request(sender.edge, request)
+        return await self._in_learner(lambda: self._pulls.answer_rows(*asked))
+
+    async def _read_request(self, peer: str, request: bytes) -> tuple[PullRequest, KeyList]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._unpacking, lambda: self._pulls.read_request(peer, request))
 
     def _check_allowed(self, sender: Identity) -> None:
         rule = self._policy.rules.refusal(self._me, Member(sender.edge, sender.region))
@@ -307,9 +321,19 @@ class PeerDriver:
             count = self._pulls.bytes.get(edge)
             if count is not None:
                 peer.request_bytes, peer.dense_bytes, peer.row_bytes = count.request, count.dense, count.rows
-        self.learning.status.announcements_refused = sum(self.directory.refusals().values())
+        self._report_identity()
         others = {
             edge: EdgeView(region=a.region, alive=True, same_schema=a.schema == self.learning.schema, vitals=a.vitals)
             for edge, a in alive.items()
         }
         self.learning.report(self.peers, time.time(), others)
+
+    def _report_identity(self) -> None:
+        status, skews = self.learning.status, self.directory.skews()
+        status.announcements_refused = sum(self.directory.refusals().values())
+        status.incarnation = self._credentials.incarnation.number
+        status.certificate_days = self._credentials.days_left()
+        status.revocations = self._credentials.revocations.number
+        status.clock_skew = own_skew(skews)
+        for edge, peer in self.peers.items():
+            peer.clock_skew = skews.get(edge, 0.0)

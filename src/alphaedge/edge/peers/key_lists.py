@@ -7,8 +7,9 @@ says so and gets all keys again.
 
 import hashlib
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final, final
 
 import numpy as np
@@ -17,8 +18,22 @@ from torch import Tensor
 
 from alphaedge.errors import KeyListError
 
-MAX_KEYS: Final = 10_000_000
+KEY_BYTES: Final = 8  # of an unpacked key
 COUNT_BYTES: Final = 4  # the number of keys in front of a packed set
+MAX_DEFLATE_RATIO: Final = 1040  # zlib makes nothing smaller than that
+MIN_MAX_KEYS: Final = 100_000
+KEYS_PER_ROW: Final = 4  # a list still has keys whose rows are gone, and a peer's tables may be larger
+LISTS_PER_PEER: Final = 2  # the last one, and the one before it in case the last answer was lost
+MAX_LIST_BYTES: Final = 256 << 20  # of all peers' lists, unless one peer's are more
+
+
+def max_keys(capacities: Iterable[int]) -> int:
+    """The most keys that a peer's list may have, given how many rows this edge's id tables may have.
+
+    >>> max_keys([1000, 500]), max_keys([1_000_000])
+    (100000, 4000000)
+    """
+    return max(MIN_MAX_KEYS, KEYS_PER_ROW * sum(capacities))
 
 
 @final
@@ -35,11 +50,14 @@ class KeyList:
         for part in parts:
             for t, packed in enumerate(part):
                 more = unpack_keys(packed)
-                keys[t] = torch.cat([keys[t][~torch.isin(keys[t], more)], more])
-                if len(keys[t]) > MAX_KEYS:
-                    raise KeyListError(f"a list of more than {MAX_KEYS} keys")
+                keys[t] = torch.cat([keys[t][~_among(keys[t], more)], more]) if len(keys[t]) else more
                 name = hashlib.blake2b(name + len(packed).to_bytes(8) + packed, digest_size=16).digest()
         return KeyList(tuple(keys), name)
+
+    @property
+    def count(self) -> int:
+        """How many keys it has."""
+        return sum(map(len, self.keys))
 
     @classmethod
     def empty(cls, tables: int) -> "KeyList":
@@ -55,22 +73,39 @@ def pack_keys(keys: Tensor) -> bytes:
     return len(ordered).to_bytes(COUNT_BYTES, "little") + zlib.compress(planes.tobytes())
 
 
+def declared_count(data: bytes) -> int:
+    """The number of keys that a packed set says it has. Nothing is unpacked."""
+    return int.from_bytes(data[:COUNT_BYTES], "little")
+
+
 def unpack_keys(data: bytes) -> Tensor:
-    """Decode a set of keys, sorted."""
-    count = int.from_bytes(data[:COUNT_BYTES], "little")
-    if len(data) <= COUNT_BYTES or count > MAX_KEYS:
+    """Decode a set of keys, sorted. Check ``declared_count`` before: this takes that many times eight bytes."""
+    count = declared_count(data)
+    if len(data) <= COUNT_BYTES or KEY_BYTES * count > MAX_DEFLATE_RATIO * len(data):
         raise KeyListError(f"{len(data)} bytes for {count} keys are no set of keys")
-    inflate = zlib.decompressobj()
+    inflate, rest = zlib.decompressobj(), data[COUNT_BYTES:]
+    gaps = np.empty(count, "<u8")
+    planes = gaps.view(np.uint8).reshape(count, KEY_BYTES)
     try:
-        raw = inflate.decompress(data[COUNT_BYTES:], 8 * count + 1)
-    except zlib.error as error:
-        raise KeyListError(f"a set of keys can't be read ({error})") from None
-    if len(raw) != 8 * count or inflate.unused_data:
-        raise KeyListError(f"a set of {count} keys has other than {8 * count} bytes")
-    gaps = np.ascontiguousarray(np.frombuffer(raw, np.uint8).reshape(8, count).T).view("<u8").reshape(-1)
-    if float(gaps.astype(np.float64).sum()) >= 2.0**62 or (gaps[1:] == 0).any():
+        for plane in range(KEY_BYTES if count else 0):
+            part = inflate.decompress(rest, count)
+            rest = inflate.unconsumed_tail
+            planes[:, plane] = np.frombuffer(part, np.uint8)
+        left = inflate.decompress(rest, 1)
+    except (zlib.error, ValueError) as error:  # ValueError: it ends early
+        raise KeyListError(f"a set of {count} keys can't be read ({error})") from None
+    if left or inflate.unused_data or not inflate.eof:
+        raise KeyListError(f"a set of {count} keys has other than {KEY_BYTES * count} bytes")
+    if float(gaps.sum(dtype=np.float64)) >= 2.0**62 or not gaps[1:].all():
         raise KeyListError("the key set contains duplicate or out-of-range keys")
-    return torch.from_numpy(np.cumsum(gaps, dtype=np.uint64).astype(np.int64))
+    return torch.from_numpy(np.cumsum(gaps, out=gaps).view(np.int64))
+
+
+def _among(keys: Tensor, some: Tensor) -> Tensor:
+    """Which keys are among ``some``, which are sorted."""
+    if not len(some):
+        return torch.zeros(len(keys), dtype=torch.bool)
+    return some[torch.searchsorted(some, keys).clamp(max=len(some) - 1)] == keys
 
 
 def pack_places(listed: Tensor, keys: Tensor) -> Tensor:
@@ -86,3 +121,30 @@ def unpack_places(listed: Tensor, places: Tensor) -> Tensor:
     if bits[len(listed) :].any():
         raise KeyListError(f"places behind the end of a list of {len(listed)} keys")
     return listed[torch.from_numpy(bits[: len(listed)])]
+
+
+@final
+@dataclass
+class ReceivedLists:
+    """The last key lists that peers have sent, up to a number of bytes: those of the most silent peer go first.
+
+    A peer whose lists are gone is told so, and sends all keys again.
+    """
+
+    max_bytes: int = MAX_LIST_BYTES
+    _lists: OrderedDict[str, list[KeyList]] = field(default_factory=OrderedDict)
+
+    def of(self, peer: str) -> Sequence[KeyList]:
+        """The lists that a peer may build on."""
+        return self._lists.get(peer, ())
+
+    def keep(self, peer: str, made: KeyList) -> None:
+        """Keep the newest list of a peer."""
+        self._lists[peer] = [*self._lists.pop(peer, ()), made][-LISTS_PER_PEER:]
+        while len(self._lists) > 1 and self.bytes > self.max_bytes:
+            self._lists.popitem(last=False)
+
+    @property
+    def bytes(self) -> int:
+        """What the lists take, with a little for each."""
+        return sum(KEY_BYTES * one.count + 1000 for lists in self._lists.values() for one in lists)

@@ -1,9 +1,8 @@
 """Both ends of a pull: the requests of an edge, whether it accepts the answers, and its own answers to peers."""
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import final
 
 import torch
 from torch import Tensor
@@ -11,12 +10,9 @@ from torch import Tensor
 from alphaedge.edge.learning.learner import Learner
 from alphaedge.edge.learning.publication import PulledModel, PullRequest
 from alphaedge.edge.peers.answer_check import ExpectedAnswer
-from alphaedge.edge.peers.key_lists import KeyList
-from alphaedge.edge.peers.wire import pack_pull, pack_request, unpack_request
+from alphaedge.edge.peers.key_lists import KeyList, ReceivedLists, max_keys
+from alphaedge.edge.peers.wire import max_answer_bytes, max_request_bytes, pack_pull, pack_request, unpack_request
 from alphaedge.errors import ModelRefused, PeerError
-
-MAX_PEERS: Final = 256  # whose key lists are kept
-LISTS_PER_PEER: Final = 2  # the last one, and the one before it in case the last answer was lost
 
 
 @final
@@ -26,6 +22,12 @@ class PendingPull:
 
     data: bytes
     expected: ExpectedAnswer
+
+    @property
+    def max_bytes(self) -> int:
+        """The largest answer to it."""
+        wanted = self.expected
+        return max_answer_bytes(wanted.dense, wanted.statistics, wanted.rows, wanted.listed, rows_only=wanted.rows_only)
 
 
 @final
@@ -48,7 +50,9 @@ class Pulls:
     def __init__(self, learner: Learner, schema: str, *, bfloat16: bool) -> None:
         self.learner, self.schema, self.bfloat16 = learner, schema, bfloat16
         self._sent: dict[str, KeyList] = {}
-        self._received: OrderedDict[str, list[KeyList]] = OrderedDict()
+        self._received = ReceivedLists()
+        self._max_keys = max_keys(table.numbering.capacity for table in learner.tables)
+        self.max_request_bytes = max_request_bytes(self._max_keys)
         self.bytes: dict[str, LinkBytes] = {}
 
     def request_model(self, peer: str, *, afresh: bool = False) -> PendingPull:
@@ -87,24 +91,22 @@ class Pulls:
             self._sent[peer] = pending.expected.listed
         return pull
 
-    def answer_model(self, peer: str, data: bytes) -> bytes:
-        """Answer a peer that pulls the model."""
-        publication, tables = self.learner.publication, self.learner.tables
-        if not publication.number:
+    def read_request(self, peer: str, data: bytes) -> tuple[PullRequest, KeyList]:
+        """Decode what a peer asks for. This may take a while, and need not run in the learner's thread."""
+        if not self.learner.publication.number:
             raise ModelRefused("nothing is published yet")
-        request, listed = unpack_request(data, self.schema, len(tables), self._received.get(peer, ()))
-        self._received[peer] = [*self._received.pop(peer, ()), listed][-LISTS_PER_PEER:]
-        while len(self._received) > MAX_PEERS:
-            self._received.popitem(last=False)
-        return pack_pull(publication.answer(request, tables), listed, self.schema, bfloat16=self.bfloat16)
+        tables = len(self.learner.tables)
+        return unpack_request(data, self.schema, tables, self._received.of(peer), max_keys=self._max_keys)
 
-    def answer_rows(self, data: bytes) -> bytes:
+    def answer_model(self, peer: str, request: PullRequest, listed: KeyList) -> bytes:
+        """Answer a peer that pulls the model."""
+        self._received.keep(peer, listed)
+        pull = self.learner.publication.answer(request, self.learner.tables)
+        return pack_pull(pull, listed, self.schema, bfloat16=self.bfloat16)
+
+    def answer_rows(self, request: PullRequest, listed: KeyList) -> bytes:
         """Answer a peer that asks for the rows of ids that are new there."""
-        publication, tables = self.learner.publication, self.learner.tables
-        if not publication.number:
-            raise ModelRefused("nothing is published yet")
-        request, listed = unpack_request(data, self.schema, len(tables), ())
-        pull = publication.answer(request, tables)
+        pull = self.learner.publication.answer(request, self.learner.tables)
         return pack_pull(pull, listed, self.schema, bfloat16=self.bfloat16, rows_only=True)
 
     def drop(self, peer: str) -> None:

@@ -4,8 +4,8 @@ Never pickle: tensors are safetensors, the rest is msgspec. Requests and answers
 that both ends keep (``key_lists``). What an answer must pass before it is used is in ``answer_check``.
 """
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final
 
 import msgspec
 import torch
@@ -16,9 +16,12 @@ from safetensors.torch import save as encode
 from torch import Tensor
 
 from alphaedge.edge.learning.publication import PulledModel, PullRequest
-from alphaedge.edge.peers.key_lists import KeyList, pack_keys, pack_places, unpack_keys
-from alphaedge.errors import KeyListError, KeyListForgotten, ModelRefused
+from alphaedge.edge.peers.key_lists import KEY_BYTES, KeyList, declared_count, pack_keys, pack_places, unpack_keys
+from alphaedge.errors import KeyListError, KeyListForgotten, ModelRefused, PeerRequestTooLarge
 
+HEAD_BYTES: Final = 4096  # of a request or an answer, besides its keys and tensors
+TENSOR_HEAD_BYTES: Final = 256  # what a safetensors header says about one tensor, besides its name
+MIN_NUMBER_BYTES: Final = 4  # a peer sends 4 bytes per number, or 2; more only if this edge has more itself
 Count = Annotated[int, Meta(ge=-(2**53), le=2**53)]  # exact as a float
 
 
@@ -52,22 +55,48 @@ def pack_request(request: PullRequest, schema: str, base: KeyList | None) -> tup
     return msgspec.msgpack.encode(ask), base.extended([old, fresh])
 
 
-def unpack_request(data: bytes, schema: str, tables: int, lists: Sequence[KeyList]) -> tuple[PullRequest, KeyList]:
+def max_request_bytes(keys: int) -> int:
+    """The largest request that names so many keys. Packed keys are never much longer than unpacked ones."""
+    return HEAD_BYTES + (KEY_BYTES + 1) * keys
+
+
+def max_answer_bytes(
+    dense: Tensor, statistics: Mapping[str, Tensor], rows: Sequence[Tensor], listed: KeyList, *, rows_only: bool = False
+) -> int:
+    """The largest answer to a request. dense, statistics, rows: this edge's own, whose shapes the peer's have.
+
+    listed: the key list of the request. The answer may have a row, and has a bit, for each of its keys.
+    """
+    whole = {} if rows_only else {"dense": dense, **statistics}
+    size = sum(max(one.nbytes, MIN_NUMBER_BYTES * one.numel()) + len(name) for name, one in whole.items())
+    for own, keys in zip(rows, listed.keys, strict=True):
+        width = own.shape[1] * max(own.element_size(), MIN_NUMBER_BYTES)
+        size += len(keys) * width + -(-len(keys) // 8)
+    return HEAD_BYTES + TENSOR_HEAD_BYTES * (len(whole) + 2 * len(rows)) + size
+
+
+def unpack_request(
+    data: bytes, schema: str, tables: int, lists: Sequence[KeyList], *, max_keys: int
+) -> tuple[PullRequest, KeyList]:
     """Decode a request that any member may have sent; returns the new key list as well.
 
-    lists: the key lists that the sender may build on.
+    lists: the key lists that the sender may build on. max_keys: the most that the new one may have, in all tables; a
+    request that names more is refused before its keys are unpacked.
     """
     try:
         ask = msgspec.msgpack.decode(data, type=_RequestMessage)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ModelRefused(f"the request can't be parsed ({error})") from None
     if ask.schema != schema:
-        raise ModelRefused(f"schema {ask.schema} does not mix with this edge's schema {schema}")
+        raise ModelRefused(f"schema {ask.schema[:64]} does not mix with this edge's schema {schema}")
     if len(ask.old) != tables or len(ask.fresh) != tables:
         raise ModelRefused(f"the request names {len(ask.old)} id tables; this edge has {tables}")
     base = {one.name: one for one in (KeyList.empty(tables), *lists)}.get(ask.base)
     if base is None:
         raise KeyListForgotten("this edge no longer has the key list; send all keys")
+    keys = base.count + sum(map(declared_count, (*ask.old, *ask.fresh)))
+    if keys > max_keys:
+        raise PeerRequestTooLarge(f"a list of {keys} keys; allowed: at most {max_keys}")
     try:
         made = base.extended([ask.old, ask.fresh])
         fresh = tuple(unpack_keys(packed) for packed in ask.fresh)

@@ -96,6 +96,7 @@ def test_the_rest_of_an_answer_goes_only_to_the_edge_that_it_was_for(certs: Path
                 (paris, rest),
                 (berlin, rest.replace(token, "0" * 32)),
                 (berlin, rest + "x"),
+                (berlin, rest.replace("1000", "%C2%B2")),
                 (berlin, rest.replace("1000", "99999999999")),
             ):
                 async with client._open_session().get(url) as response:

@@ -10,19 +10,25 @@ import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import torch
 import uvicorn
+from uvicorn.config import STARTUP_FAILURE
 
 from alphaedge.edge import log
 from alphaedge.edge.config import load
 from alphaedge.edge.cores import assign_cores, pin_process
 from alphaedge.edge.serving.http import EdgeApp
-from alphaedge.edge.serving.limits import LimitedProtocol
+from alphaedge.edge.serving.limits import CallerLimits, Reason
+from alphaedge.edge.serving.listener import Listener
+from alphaedge.edge.serving.metrics import CONNECTION
+from alphaedge.edge.serving.protocol import LimitedProtocol
 from alphaedge.edge.serving.service import PredictionService
 from alphaedge.edge.store.clock import steady_clock
 from alphaedge.edge.store.journal import Journal
 from alphaedge.edge.supervisor import LearnerCommand, supervise_learner
+from alphaedge.edge.transport.descriptors import connections_within, raise_descriptor_limit
 
 
 def run(path: Path, *, style: log.Style, insecure: bool) -> None:
@@ -36,7 +42,8 @@ def run(path: Path, *, style: log.Style, insecure: bool) -> None:
         log.info("cores_assigned", server=sorted(cores.server), learner=sorted(cores.learner))
     token = (path.parent / config.serve.token).read_bytes().strip() if config.serve.token else None
     service = PredictionService(config, path.parent, journal_clock)
-    app = EdgeApp(service, version("alphaedge"), token)
+    connections = connections_within(config.serve.max_connections, raise_descriptor_limit())
+    app = EdgeApp(service, version("alphaedge"), token, CallerLimits(config.serve, connections))
     settings = uvicorn.Config(
         app,
         host=config.serve.host,
@@ -46,7 +53,7 @@ def run(path: Path, *, style: log.Style, insecure: bool) -> None:
         log_config=None,  # its warnings go to the edge's log
         access_log=False,
         server_header=False,
-        http=LimitedProtocol,
+        ws="none",
         proxy_headers=False,
         interface="asgi3",
     )
@@ -78,15 +85,35 @@ class _EdgeServer(uvicorn.Server):
                 signal.signal(number, handler)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start the application, and listen within the limits for callers; uvicorn would accept any connection."""
         gc.collect()
         gc.freeze()  # modules are never garbage, and scanning them would stop all requests for 90 ms
-        await super().startup(sockets)
-        for server in self.servers:
-            for listening in server.sockets:
-                host, port = listening.getsockname()[:2]
-                scheme = "https" if self.config.is_ssl else "http"
-                sys.stdout.write(f"{self._edge} serves on {scheme}://{host}:{port}\n")
+        await self.lifespan.startup()
+        if self.lifespan.should_exit:
+            sys.exit(STARTUP_FAILURE)
+        note = self._app.refusals.note
+        listener = Listener(
+            self._make_protocol,
+            self.config.ssl,
+            self._app.limits.connections,
+            lambda reason, caller: note(CONNECTION, reason, caller),
+        )
+        self.servers: list[Any] = [listener]
+        try:
+            await listener.start(self.config.host, self.config.port)
+        except OSError as error:
+            log.warn("listen_failed", host=self.config.host, port=self.config.port, reason=error)
+            await self.lifespan.shutdown()
+            sys.exit(STARTUP_FAILURE)
+        for listening in listener.sockets:
+            host, port = listening.getsockname()[:2]
+            scheme = "https" if self.config.is_ssl else "http"
+            sys.stdout.write(f"{self._edge} serves on {scheme}://{host}:{port}\n")
         sys.stdout.flush()
+        self.started = True
+
+    def _make_protocol(self, note: Callable[[Reason], None], lost: Callable[[], None]) -> LimitedProtocol:
+        return LimitedProtocol(self.config, self.server_state, self.lifespan.state, note=note, lost=lost)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self._app.close_streams()

@@ -1,26 +1,28 @@
 """The server's side of the Open Inference Protocol v2: parses requests and encodes answers. Pure."""
 
-import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, final
+from typing import Annotated, Any, Final, NamedTuple, final
 
 import msgspec
-import numpy as np
 from msgspec import Meta
 
-from alphaedge.errors import InvalidValue
-from alphaedge.inference.tensors import DATATYPES, JSON_LENGTH_HEADER, Array, datatype_of, tensor_to_bytes
+from alphaedge.errors import InvalidValue, RequestTooLarge
+from alphaedge.inference.tensor_values import (
+    MAX_DIMENSIONS,
+    MAX_VALUES,
+    TensorHead,
+    values_from_bytes,
+    values_from_json,
+)
+from alphaedge.inference.tensors import JSON_LENGTH_HEADER, Array, datatype_of, tensor_to_bytes
+from alphaedge.steps import Steps, finish
 
-MAX_DIMENSIONS: Final = 8
-MAX_VALUES: Final = 2**31 - 1  # of one tensor
-# Types that a JSON value may have, by the kind of the array's type.
-_JSON_TYPES: Final = {
-    "b": frozenset({bool}),
-    "i": frozenset({int}),
-    "u": frozenset({int}),
-    "f": frozenset({int, float}),
-}
+MAX_OBJECTS: Final = 2000  # in the JSON of a request
+MAX_HEAD_BYTES: Final = 1 << 16  # of JSON beside the values
+_SHAPE: Final = re.compile(rb'(?<!\\)"shape"\s*:\s*\[\s*([0-9]{1,18})')
+_OBJECT: Final = re.compile(rb'\{\s*"')
 
 # ``extra_json_schema`` documents limits in the description of the API; they are checked below, where the error can name
 # the input.
@@ -113,121 +115,157 @@ class ParsedRequest:
     binary: bool
 
 
+@final
+class RequestLimits(NamedTuple):
+    """The most that one request may have. bytes: of memory for its values; for numbers sent as bytes it takes none."""
+
+    examples: int = MAX_VALUES
+    bytes: int = MAX_VALUES
+
+
+NO_LIMITS: Final = RequestLimits()
+NOTHING: Final = msgspec.Raw(b"")
+
+
+class _InputOutline(msgspec.Struct, omit_defaults=True):
+    """An input whose parts are not decoded yet: they may be huge, or not be what they should."""
+
+    name: msgspec.Raw = NOTHING
+    shape: msgspec.Raw = NOTHING
+    datatype: msgspec.Raw = NOTHING
+    parameters: msgspec.Raw = NOTHING
+    data: msgspec.Raw = NOTHING
+
+
+class _Outline(msgspec.Struct, omit_defaults=True):
+    """A request whose parts are not decoded yet."""
+
+    inputs: list[_InputOutline]
+    id: msgspec.Raw = NOTHING
+    parameters: msgspec.Raw = NOTHING
+    outputs: msgspec.Raw = NOTHING
+
+
+_outline_decoder = msgspec.json.Decoder(_Outline)
 _decoder = msgspec.json.Decoder(InferenceRequest)
 
 
-def parse_request(body: bytes, json_length: str | None = None) -> ParsedRequest:
+def parse_request(
+    body: bytes | bytearray, json_length: str | None = None, limits: RequestLimits = NO_LIMITS
+) -> ParsedRequest:
     """Parse a request. json_length: the header that says where its JSON ends; None if it has no binary tensors."""
+    return finish(parse_in_steps(body, json_length, limits))
+
+
+def parse_in_steps(body: bytes | bytearray, json_length: str | None, limits: RequestLimits) -> Steps[ParsedRequest]:
+    """Parse a request in short steps. Its limits are checked before its values are read."""
     end = len(body) if json_length is None else _parse_length(json_length, len(body))
-    try:
-        request = _decoder.decode(body[:end])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidValue("request", f"{len(body)} bytes", f"an inference request ({error})") from None
+    request, data = _parse_head(body, end)
+    tensors = [TensorHead(one.name, one.datatype, one.shape) for one in request.inputs]
+    sent = _find_values(request, tensors, data, memoryview(body), end)
+    _check_limits(tensors, sent, limits)
+    yield
     inputs: dict[str, Array] = {}
-    for tensor in request.inputs:
-        if tensor.name in inputs:
-            raise InvalidValue("inputs", tensor.name, "each input once")
-        size = None if tensor.parameters is None else tensor.parameters.binary_data_size
-        if size is None:
-            inputs[tensor.name] = _from_json(tensor)
-            continue
-        left = len(body) - end
-        if not 0 <= size <= left:
-            raise InvalidValue(f"inputs.{tensor.name}.binary_data_size", size, f"at most the {left} bytes left")
-        inputs[tensor.name], end = _from_bytes(tensor, body[end : end + size]), end + size
-    if end != len(body):
-        raise InvalidValue("request", f"{len(body) - end} bytes too many", "no bytes behind the last binary tensor")
-    binary = request.parameters is not None and bool(request.parameters.binary_data_output)
+    for tensor, (values, binary) in zip(tensors, sent, strict=True):
+        inputs[tensor.name] = yield from (values_from_bytes if binary else values_from_json)(tensor, values)
+    as_bytes = request.parameters is not None and bool(request.parameters.binary_data_output)
     outputs = None
     if request.outputs is not None:
         wanted = {o.name: None if o.parameters is None else o.parameters.binary_data for o in request.outputs}
-        outputs = {name: binary if as_bytes is None else as_bytes for name, as_bytes in wanted.items()}
-    return ParsedRequest(request.id or "", inputs, outputs, binary)
+        outputs = {name: as_bytes if binary is None else binary for name, binary in wanted.items()}
+    return ParsedRequest(request.id or "", inputs, outputs, as_bytes)
+
+
+def _parse_head(body: bytes | bytearray, end: int) -> tuple[InferenceRequest, list[memoryview]]:
+    """Decode all but the values; return the request without them, and the JSON of each input's values."""
+    if body.count(b"{", 0, end) > MAX_OBJECTS:  # of which some may be in texts
+        for number, _ in enumerate(_OBJECT.finditer(body, 0, end)):
+            if number == MAX_OBJECTS:
+                raise InvalidValue("request", f"more than {MAX_OBJECTS} objects", "an inference request")
+    try:
+        outline = _outline_decoder.decode(memoryview(body)[:end])
+        data = [memoryview(one.data) for one in outline.inputs]
+        for one in outline.inputs:
+            one.data = NOTHING
+        size = sum(len(memoryview(part)) for part in _parts(outline))
+        if size > MAX_HEAD_BYTES:
+            raise RequestTooLarge("request", f"{size} bytes beside the values", f"at most {MAX_HEAD_BYTES}")
+        request = _decoder.decode(msgspec.json.encode(outline))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidValue("request", f"{len(body)} bytes", f"an inference request ({error})") from None
+    return request, data
+
+
+def _parts(outline: _Outline) -> Iterator[msgspec.Raw]:
+    yield from (outline.id, outline.parameters, outline.outputs)
+    for one in outline.inputs:
+        yield from (one.name, one.shape, one.datatype, one.parameters)
+
+
+def check_start(start: bytes, limits: RequestLimits) -> None:
+    """Check what a JSON request says about itself in its first bytes; ``parse_request`` checks the rest."""
+    found = _SHAPE.search(start)
+    if found is not None and int(found[1]) > limits.examples:
+        raise _too_many_examples("inputs", int(found[1]), limits)
+
+
+def check_head(head: bytes, limits: RequestLimits) -> None:
+    """Check what a request says about itself before its binary tensors have arrived. head: its JSON."""
+    request, _ = _parse_head(head, len(head))
+    for one in request.inputs:
+        _check_examples(TensorHead(one.name, one.datatype, one.shape), limits)
+
+
+def _find_values(
+    request: InferenceRequest, tensors: list[TensorHead], data: list[memoryview], body: memoryview, end: int
+) -> list[tuple[memoryview, bool]]:
+    """Find the values of each tensor, and whether they are bytes."""
+    names: set[str] = set()
+    found = []
+    for one, tensor, values in zip(request.inputs, tensors, data, strict=True):
+        if tensor.name in names:
+            raise InvalidValue("inputs", tensor.name, "each input once")
+        names.add(tensor.name)
+        size = None if one.parameters is None else one.parameters.binary_data_size
+        if size is None:
+            start = bytes(values[:5])
+            if start and start[:1] != b"[" and start != b"null":
+                raise InvalidValue(f"{tensor.field}.data", start.decode(errors="replace"), "a list, in a request")
+            found.append((values if start[:1] == b"[" else values[:0], False))
+            continue
+        left = len(body) - end
+        if not 0 <= size <= left:
+            raise InvalidValue(f"{tensor.field}.binary_data_size", size, f"at most the {left} bytes left")
+        found.append((body[end : end + size], True))
+        end += size
+    if end != len(body):
+        raise InvalidValue("request", f"{len(body) - end} bytes too many", "no bytes behind the last binary tensor")
+    return found
+
+
+def _check_limits(tensors: list[TensorHead], sent: list[tuple[memoryview, bool]], limits: RequestLimits) -> None:
+    memory = 0
+    for tensor, (values, binary) in zip(tensors, sent, strict=True):
+        _check_examples(tensor, limits)
+        memory += tensor.memory_bytes(len(values), binary=binary)
+    if memory > limits.bytes:
+        raise RequestTooLarge("inputs", f"{memory} bytes when decoded", f"at most {limits.bytes}; send fewer examples")
+
+
+def _check_examples(tensor: TensorHead, limits: RequestLimits) -> None:
+    tensor.count_values()
+    if tensor.shape[0] > limits.examples:
+        raise _too_many_examples(tensor.field, tensor.shape[0], limits)
+
+
+def _too_many_examples(field: str, found: int, limits: RequestLimits) -> RequestTooLarge:
+    return RequestTooLarge(f"{field}.shape", f"{found} examples", f"at most {limits.examples} in one request")
 
 
 def _parse_length(text: str, limit: int) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > len(str(MAX_VALUES)) or int(text) > limit:
         raise InvalidValue(JSON_LENGTH_HEADER, text, f"a whole number of at most {limit}, the length of the body")
     return int(text)
-
-
-def _count_values(tensor: RequestInput) -> int:
-    """Return how many values a tensor has; refuse a shape or a datatype that is not allowed."""
-    if not 0 < len(tensor.shape) <= MAX_DIMENSIONS or min(tensor.shape) < 0:
-        raise InvalidValue(f"inputs.{tensor.name}.shape", tensor.shape, f"1 to {MAX_DIMENSIONS} sizes of 0 or more")
-    count = math.prod(tensor.shape)
-    if (count or math.prod(n or 1 for n in tensor.shape)) > MAX_VALUES:  # a size of 0 does not make the others small
-        raise InvalidValue(f"inputs.{tensor.name}.shape", tensor.shape, f"at most {MAX_VALUES} values")
-    if tensor.datatype != "BYTES" and tensor.datatype not in DATATYPES:
-        raise InvalidValue(f"inputs.{tensor.name}.datatype", tensor.datatype, "one of BYTES, " + ", ".join(DATATYPES))
-    return count
-
-
-def _from_json(tensor: RequestInput) -> Array:
-    count = _count_values(tensor)
-    field = f"inputs.{tensor.name}.data"
-    values = _flatten(field, tensor.data or [])
-    if len(values) != count:
-        raise InvalidValue(field, f"{len(values)} values", f"{count}, by its shape {tensor.shape}")
-    if tensor.datatype == "BYTES":
-        wrong = [v for v in values if not isinstance(v, str)]
-        if wrong:
-            raise InvalidValue(field, wrong[0], "text")
-        return _text_array([v.encode() for v in values], tensor.shape)
-    dtype = DATATYPES[tensor.datatype]
-    if not _JSON_TYPES[dtype.kind].issuperset(map(type, values)):
-        wrong = [v for v in values if type(v) not in _JSON_TYPES[dtype.kind]]
-        raise InvalidValue(field, wrong[0], f"numbers of type {tensor.datatype}")
-    try:
-        if dtype.kind != "f":
-            return np.array(values, dtype=dtype).reshape(tensor.shape)
-        with np.errstate(over="ignore"):  # infinity is refused where finite numbers are needed
-            return np.array(values, dtype=dtype).reshape(tensor.shape)
-    except OverflowError:
-        raise _overflow(field, values, tensor.datatype) from None
-
-
-def _overflow(field: str, values: list[Any], datatype: str) -> InvalidValue:
-    if DATATYPES[datatype].kind not in "iu":
-        return InvalidValue(field, max(values, key=abs), f"numbers that {datatype} can hold")
-    limits = np.iinfo(DATATYPES[datatype])
-    wrong = [v for v in values if not limits.min <= v <= limits.max]
-    return InvalidValue(field, wrong[0], f"numbers from {limits.min} to {limits.max}, which {datatype} can hold")
-
-
-def _flatten(field: str, data: list[Any]) -> list[Any]:
-    """Return values in row-major order, at whatever depth they are nested, up to the dimensions of a shape."""
-    for _ in range(MAX_DIMENSIONS):
-        if list not in map(type, data):
-            return data
-        data = [w for v in data for w in (v if isinstance(v, list) else [v])]
-    raise InvalidValue(field, "lists in lists in lists", f"at most {MAX_DIMENSIONS} deep")
-
-
-def _from_bytes(tensor: RequestInput, raw: bytes) -> Array:
-    count, field = _count_values(tensor), f"inputs.{tensor.name}.binary_data_size"
-    if tensor.datatype != "BYTES":
-        dtype = DATATYPES[tensor.datatype]
-        if len(raw) != count * dtype.itemsize:
-            raise InvalidValue(field, len(raw), f"{count * dtype.itemsize}, by its shape {tensor.shape} and type")
-        if dtype.kind == "b" and (np.frombuffer(raw, np.uint8) > 1).any():
-            raise InvalidValue(f"inputs.{tensor.name}", "a byte above 1", "0 or 1 for BOOL")
-        return np.frombuffer(raw, dtype=dtype).reshape(tensor.shape)
-    texts: list[bytes] = []
-    at = 0
-    while at + 4 <= len(raw) and len(texts) < count:
-        size = int.from_bytes(raw[at : at + 4], "little")
-        texts.append(raw[at + 4 : at + 4 + size])
-        at += 4 + size
-    if len(texts) != count or at != len(raw):
-        raise InvalidValue(field, len(raw), f"{count} values, each behind its length in 4 bytes")
-    return _text_array(texts, tensor.shape)
-
-
-def _text_array(texts: list[bytes], shape: list[int]) -> Array:
-    array = np.empty(len(texts), dtype=object)
-    array[:] = texts
-    return array.reshape(shape)
 
 
 def encode_response(

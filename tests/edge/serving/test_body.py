@@ -3,6 +3,7 @@
 import gzip
 import http.client
 import json
+import os
 import re
 import socket
 import zlib
@@ -16,7 +17,7 @@ from ..processes import Edge
 
 INFER, FEEDBACK = "/v2/models/shop/infer", "/v2/models/shop/feedback"
 MAX_BODY = 1_000_000  # bytes
-LARGE = 100_000_000
+LARGE, VERY_LARGE = 10_000_000, 100_000_000
 MARGIN = 15_000_000  # bytes that the server may need for other reasons
 
 
@@ -99,14 +100,28 @@ def refused(edge: Edge, body: Any, **headers: str) -> None:
     connection.close()
 
 
-def test_100_mb_do_not_make_the_server_grow(edge: Edge) -> None:
-    edge.predict(["ann"], [1], [[0.0, 0.0]])
-    refused(edge, bytes(2 * MAX_BODY))
-    before = peak_memory(edge)
+def test_a_refused_body_is_discarded_and_the_connection_can_be_used_again(edge: Edge) -> None:
     part = bytes(10**6)
     refused(edge, bytes(LARGE))
     refused(edge, iter([part] * (LARGE // len(part))))  # without a length: in chunks
     refused(edge, gzip.compress(bytes(LARGE), 9), **{"Content-Encoding": "gzip"})
     closing = edge.post(INFER, bytes(LARGE))  # urllib wants the connection closed, and reads only when all is sent
     assert closing["status"] == 413
+
+
+def test_100_mb_do_not_make_the_server_grow(edge: Edge) -> None:
+    edge.predict(["ann"], [1], [[0.0, 0.0]])
+    refused(edge, bytes(2 * MAX_BODY))
+    before = peak_memory(edge)
+    part = bytes(10**6)
+    many = VERY_LARGE // len(part)
+    for body, headers in (
+        (bytes(VERY_LARGE), {}),
+        (bytes(VERY_LARGE), {"Connection": "close"}),
+        (iter([part] * many), {}),
+        (os.urandom(VERY_LARGE), {"Content-Encoding": "gzip"}),
+    ):
+        with pytest.raises(OSError):  # the server closes the connection amid such a body
+            refused(edge, body, **headers)
+    refused(edge, gzip.compress(bytes(VERY_LARGE), 9), **{"Content-Encoding": "gzip"})
     assert peak_memory(edge) - before < MARGIN

@@ -15,9 +15,11 @@ from torch import Tensor
 from alphaedge.edge.config import FieldConfig
 from alphaedge.edge.inputs.numbering import key_of
 from alphaedge.errors import InvalidValue
+from alphaedge.steps import Steps, finish
 
 Array = NDArray[Any]
 SAMPLE_SIZE: Final = 3
+STEP_EXAMPLES: Final = 256  # that one step encodes
 MAX_MAGNITUDE: Final = 1e9  # of numbers and labels: learning squares them, in 32 bits
 
 
@@ -38,21 +40,30 @@ class Features:
 
     def encode(self, inputs: Mapping[str, Array]) -> Array:
         """Check a caller's inputs and return them as a structured array of examples [B]."""
+        return finish(self.encode_in_steps(inputs))
+
+    def encode_in_steps(self, inputs: Mapping[str, Array]) -> Steps[Array]:
+        """Check and encode a caller's inputs in short steps: a few hundred examples at a time."""
         if inputs.keys() != self._names:
             self._refuse_names(inputs)
         count = len(inputs[self.fields[0].name])
-        for name, array in inputs.items():
-            if len(array) != count:
-                allowed = f"{count} examples, as {self.fields[0].name} has"
-                raise InvalidValue(f"inputs.{name}.shape", len(array), allowed)
+        for field in self.fields:
+            self._check_shape(field, inputs[field.name], count)
         if count == 0:
             raise InvalidValue("inputs", "no example", "at least one")
-        # Check everything before allocating anything: a shape of [10^9, 0] costs its sender nothing.
-        columns = {field.name: self._check_values(field, inputs[field.name]) for field in self.fields}
+        # All shapes are checked before anything is allocated: a shape of [10^9, 0] costs its sender nothing.
         examples = np.empty(count, dtype=self._dtype)
-        for name, column in columns.items():
-            examples[name] = column
+        for start in range(0, count, STEP_EXAMPLES):
+            for field in self.fields:
+                part = inputs[field.name][start : start + STEP_EXAMPLES]
+                examples[field.name][start : start + STEP_EXAMPLES] = self._check_values(field, part)
+            yield
         return examples
+
+    @property
+    def example_bytes(self) -> int:
+        """How much memory an encoded example takes."""
+        return self._dtype.itemsize
 
     def _refuse_names(self, inputs: Mapping[str, Array]) -> None:
         for name in inputs:
@@ -61,12 +72,18 @@ class Features:
         missing = [f.name for f in self.fields if f.name not in inputs]
         raise InvalidValue("inputs", list(inputs), f"also {missing[0]}")
 
+    def _check_shape(self, field: FieldConfig, given: Array, count: int) -> None:
+        size = field.size if field.kind in ("set", "number") else 1
+        if len(given) != count:
+            allowed = f"{count} examples, as {self.fields[0].name} has"
+            raise InvalidValue(f"inputs.{field.name}.shape", len(given), allowed)
+        if given.size != count * size:
+            raise InvalidValue(f"inputs.{field.name}.shape", list(given.shape), f"[{count}, {size}]")
+
     def _check_values(self, field: FieldConfig, given: Array) -> Array:
         where = f"inputs.{field.name}"
         wide = field.kind in ("set", "number")
         size = field.size if wide else 1
-        if given.size != len(given) * size:
-            raise InvalidValue(f"{where}.shape", list(given.shape), f"[{len(given)}, {size}]")
         flat = given.reshape(len(given), size) if wide and size > 1 else given.reshape(len(given))
         if field.kind == "id":
             if flat.dtype.kind not in "iuO":

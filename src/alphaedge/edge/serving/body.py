@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from starlette.exceptions import HTTPException
@@ -11,11 +11,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from alphaedge.edge.serving.protocol import MAX_DISCARDED_BYTES
+from alphaedge.edge.serving.refusals import LimitReached
 from alphaedge.errors import InvalidValue
 
+OnStart = tuple[int, Callable[[bytes], None]]
+"""A number of bytes, and a function to call with the first so many of a body as soon as they have arrived."""
 CODINGS: Final[Mapping[str, int]] = {"gzip": 31, "deflate": 15}  # and the window bits by which zlib knows each
 MIN_COMPRESS_BYTES: Final = 4096
 COMPRESSION_LEVEL: Final = 1  # on numbers a higher one saves little and costs much
+DECOMPRESS_BYTES: Final = 1 << 20  # at once
 DRAIN_SECONDS: Final = 10.0  # for the rest of a body that was refused already
 
 
@@ -29,21 +34,28 @@ def get_header(request: Request, name: str) -> str | None:
     return None
 
 
-async def read_body(request: Request, limit: int) -> bytes:
-    """Read and decompress the whole body; stop as soon as it is clear that it has more than ``limit`` bytes."""
-    length = get_header(request, "content-length") or "0"
-    if not length.isdecimal():
+def check_head(request: Request, limit: int) -> tuple[int, str]:
+    """Check what the head says about the body; return its length, ``limit`` if it is not known, and its coding."""
+    length = get_header(request, "content-length")
+    if length is not None and not length.isdecimal():
         raise HTTPException(400, f"content-length: found {length!r}; allowed: a number of bytes")
-    if len(length) > len(str(limit)) or int(length) > limit:
+    if length is not None and (len(length) > len(str(limit)) or int(length) > limit):
         raise BodyTooLarge(limit, more=True)
     coding = (get_header(request, "content-encoding") or "identity").strip().lower()
     if coding not in CODINGS and coding != "identity":
         allowed = ", ".join(CODINGS)
         text = f"content-encoding: found {coding!r}; allowed: {allowed}"
-        raise HTTPException(415, text, {"accept-encoding": allowed})
+        raise LimitReached(415, text, "encoding", {"accept-encoding": allowed})
+    if length is None and get_header(request, "transfer-encoding") is None:
+        return 0, coding
+    return limit if length is None or coding in CODINGS else int(length), coding
+
+
+async def read_body(request: Request, limit: int, coding: str, on_start: OnStart | None = None) -> bytearray:
+    """Read and decompress the whole body; stop as soon as it is clear that it has more than ``limit`` bytes."""
     stream = zlib.decompressobj(CODINGS[coding]) if coding in CODINGS else None
-    parts: list[bytes] = []
-    received, size, more = 0, 0, True
+    body = bytearray()
+    received, more = 0, True
     try:
         while more:
             message = await request.receive()
@@ -51,24 +63,34 @@ async def read_body(request: Request, limit: int) -> bytes:
                 raise HTTPException(400, "the client disconnected before the end of the body")
             part, more = message.get("body", b""), message.get("more_body", False)
             received += len(part)
-            parts.append(part if stream is None else stream.decompress(part, limit - size + 1))
-            size += len(parts[-1])
-            if max(received, size) > limit:
+            if received > limit:
                 raise BodyTooLarge(limit, more=more)
+            if stream is None:
+                body += part
+            while stream is not None and part:
+                body += stream.decompress(part, min(DECOMPRESS_BYTES, limit - len(body) + 1))
+                part = stream.unconsumed_tail
+                if len(body) > limit:
+                    raise BodyTooLarge(limit, more=more)
+                if part:
+                    await asyncio.sleep(0)  # a small part may become a large one
             if stream is not None and stream.unused_data:
                 raise InvalidValue("request", "more bytes", f"no bytes after the end of the {coding} data")
+            if on_start is not None and len(body) >= on_start[0]:
+                on_start[1](bytes(body[: on_start[0]]))
+                on_start = None
     except zlib.error as error:
         raise InvalidValue("request", f"{received} bytes", f"a body compressed as {coding} ({error})") from None
     if stream is not None and not stream.eof:
         raise InvalidValue("request", f"{received} bytes", f"a body compressed as {coding} (this one is cut off)")
-    return b"".join(parts)
+    return body
 
 
-class BodyTooLarge(HTTPException):
+class BodyTooLarge(LimitReached):
     """A body is larger than allowed. more: whether the client is still sending it."""
 
     def __init__(self, limit: int, *, more: bool) -> None:
-        super().__init__(413, f"request: found more than {limit} bytes; allowed: at most {limit}")
+        super().__init__(413, f"request: found more than {limit} bytes; allowed: at most {limit}", "body")
         self.more = more
 
 
@@ -77,17 +99,19 @@ class DrainingResponse(Response):
 
     A client that wants the connection closed sends everything before it reads. If the server closed at once, the client
     would see a broken pipe instead of the response. On a connection that stays open, the server discards the rest
-    anyway.
+    anyway. Of a very large request it reads only a part.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response (ASGI)."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": True})
+        left, more = MAX_DISCARDED_BYTES, True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS):
-                while (await receive()).get("more_body", False):
-                    pass
+                while more and left > 0:
+                    message = await receive()
+                    left, more = left - len(message.get("body", b"")), message.get("more_body", False)
         await send({"type": "http.response.body", "body": b""})
 
 

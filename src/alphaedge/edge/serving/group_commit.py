@@ -3,9 +3,13 @@
 A commit takes as long for one prediction as for a hundred, and a model takes hardly longer for thirty examples than for
 one. So everything that arrives while the last commit runs is predicted in one call and written by the next commit. No
 caller gets an answer before it is on disk.
+
+A commit has at most about one chunk of examples and labels, since everybody else waits for it. When more are waiting,
+it takes the oldest request and then the small ones.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alphaedge.edge.inputs.features import Array
+from alphaedge.edge.serving.chunk_size import ChunkSize
 from alphaedge.edge.store.journal import FeedbackResult, Journal
 
 T = TypeVar("T")
@@ -33,6 +38,10 @@ class _Operation:
     labels: Sequence[tuple[int, float]]
     result: asyncio.Future[Any]
 
+    @property
+    def size(self) -> int:
+        return len(self.labels) if self.examples is None else len(self.examples)
+
 
 @final
 class GroupCommit:
@@ -46,6 +55,7 @@ class GroupCommit:
         to_bytes: Callable[[Array], list[bytes]],
     ) -> None:
         self._journal, self._clock, self._predict, self._to_bytes = journal, clock, predict, to_bytes
+        self.chunk = ChunkSize()  # callers with more submit it in chunks
         self._waiting: list[_Operation] = []
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
         self._task: asyncio.Task[None] | None = None
@@ -74,7 +84,7 @@ class GroupCommit:
         while self._waiting:
             for _ in range(YIELDS_BEFORE_COMMIT):
                 await asyncio.sleep(0)
-            operations, self._waiting = self._waiting, []
+            operations = self._take()
             try:
                 results = await self._commit(operations)
             except Exception as error:  # any error is raised in the callers
@@ -86,13 +96,31 @@ class GroupCommit:
                 if not operation.result.done():
                     operation.result.set_result(result)
 
+    def _take(self) -> list[_Operation]:
+        """Take what goes into the next commit, in the order of arrival."""
+        waiting, room = self._waiting, self.chunk.examples
+        if sum(operation.size for operation in waiting) <= room:
+            self._waiting = []
+            return waiting
+        taken = {0}
+        room -= waiting[0].size
+        for place in sorted(range(1, len(waiting)), key=lambda place: waiting[place].size):
+            room -= waiting[place].size
+            if room < 0:
+                break
+            taken.add(place)
+        self._waiting = [operation for place, operation in enumerate(waiting) if place not in taken]
+        return [operation for place, operation in enumerate(waiting) if place in taken]
+
     async def _commit(self, operations: Sequence[_Operation]) -> list[Any]:
         given = [operation.examples for operation in operations if operation.examples is not None]
         features, outputs = list[bytes](), NO_OUTPUTS
         if given:
             # Joined as bytes: ``concatenate`` compares the types of all fields of each array.
             examples = given[0] if len(given) == 1 else np.frombuffer(b"".join([g.data for g in given]), given[0].dtype)
+            began = time.perf_counter()
             features, outputs = self._to_bytes(examples), self._predict(examples)
+            self.chunk.note(len(examples), time.perf_counter() - began)
         labels = [label for operation in operations for label in operation.labels]
         write = partial(self._journal.write, features, outputs.tolist(), labels, self._clock())
         ids, recorded = await asyncio.get_running_loop().run_in_executor(self._thread, write)

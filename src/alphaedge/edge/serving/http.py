@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hmac
+import math
 import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -20,28 +21,45 @@ from starlette.types import Receive, Scope, Send
 
 from alphaedge.dashboard.routes import dashboard_routes
 from alphaedge.edge.log import warn
-from alphaedge.edge.serving.body import BodyTooLarge, DrainingResponse, get_header, make_response, read_body
+from alphaedge.edge.serving.body import BodyTooLarge, DrainingResponse, OnStart, get_header, make_response, read_body
+from alphaedge.edge.serving.body import check_head as check_body_head
 from alphaedge.edge.serving.fleet_view import FleetView
+from alphaedge.edge.serving.limits import SMALL_BODY_BYTES, TOKEN_CALLER, CallerLimits, Reason, caller_at
 from alphaedge.edge.serving.messages import Live, Ready, Refusal, ServerMetadata
 from alphaedge.edge.serving.openapi import JSON, PATH, PLATFORM, VERSIONS, describe, model_metadata
+from alphaedge.edge.serving.refusals import LimitReached, Refusals
 from alphaedge.edge.serving.service import PredictionService
-from alphaedge.errors import InvalidValue, JournalError, ParametersError
+from alphaedge.errors import InvalidValue, JournalError, ParametersError, RequestTooLarge
 from alphaedge.inference.feedback import Feedback
-from alphaedge.inference.server_codec import encode_response, parse_request
+from alphaedge.inference.server_codec import RequestLimits, check_head, check_start, encode_response, parse_in_steps
 from alphaedge.inference.tensors import JSON_LENGTH_HEADER, Array
 
 Handler = Callable[[Request], Awaitable[Response]]
 ErrorHandler = Callable[[Request, Exception], Awaitable[Response]]
 MAX_ERROR_LENGTH: Final = 1000  # characters; an error may quote the request
+START_BYTES: Final = 4096  # of a JSON request, in which its number of examples is looked for before the rest is read
+MAX_LENGTH_DIGITS: Final = 10  # of a length in a header
 
 
 @final
 class EdgeApp:
-    """The public API of one edge, an ASGI application. token: what callers must send, if anything."""
+    """The public API of one edge, an ASGI application. token: what callers must send, if anything.
 
-    def __init__(self, service: PredictionService, version: str, token: bytes | None = None) -> None:
+    limits: of its callers; those of the configuration if not given.
+    """
+
+    def __init__(
+        self,
+        service: PredictionService,
+        version: str,
+        token: bytes | None = None,
+        limits: CallerLimits | None = None,
+    ) -> None:
         self.config, self.version = service.config, version
         self._service, self._token = service, token
+        self.limits = limits or CallerLimits(self.config.serve)
+        self.refusals = Refusals(service.metrics.count_refused, time.monotonic)
+        self._request_limits = RequestLimits(self.config.serve.max_examples, self.config.serve.max_body_bytes)
         self._view = FleetView(self.config.edge, service.data, service.metrics.server_status, time.time)
         self._description = msgspec.json.encode(describe(self.config, version, token=token is not None))
         model = f"/v2/models/{self.config.model.name}"
@@ -70,13 +88,32 @@ class EdgeApp:
             await self._app(scope, receive, send)
             return
         began, status = time.perf_counter(), 500
+        endpoint = scope["path"].rpartition("/")[2]
         fast = self._fast_routes.get(scope["path"]) if scope["method"] == "POST" else None
         try:
-            status = await (
-                self._answer_fast(fast, scope, receive, send) if fast else self._answer(scope, receive, send)
-            )
+            if wait := self.limits.wait_seconds(self._caller(scope), began):
+                status = 429
+                await self._refuse_rate(scope, wait)(scope, receive, send)
+            elif fast:
+                status = await self._answer_fast(fast, scope, receive, send)
+            else:
+                status = await self._answer(scope, receive, send)
         finally:
-            self._service.metrics.count_request(scope["path"].rpartition("/")[2], status, time.perf_counter() - began)
+            self._service.metrics.count_request(endpoint, status, time.perf_counter() - began)
+
+    def _caller(self, scope: Scope) -> str:
+        if self._token is not None and self._has_token(scope):
+            return TOKEN_CALLER
+        return caller_at(scope["client"][0]) if scope["client"] else "unknown"
+
+    def _refuse_rate(self, scope: Scope, wait: float) -> Response:
+        self._note(scope, "rate")
+        rate = self.config.serve.max_requests_per_second
+        text = f"found more requests than allowed; allowed: at most {rate:g} a second of one caller"
+        return _refusal(text, 429, {"retry-after": str(math.ceil(wait))})
+
+    def _note(self, scope: Scope, reason: Reason) -> None:
+        self.refusals.note(scope["path"].rpartition("/")[2], reason, self._caller(scope))
 
     async def close_streams(self) -> None:
         """End the streams of frames, for which the server would wait."""
@@ -103,6 +140,8 @@ class EdgeApp:
         except Exception as error:
             handle = next(handle for kind, handle in ERROR_HANDLERS.items() if isinstance(error, kind))
             response = await handle(request, error)
+            if (reason := _reason(error)) is not None:
+                self._note(scope, reason)
             if response.status_code == 500:
                 warn("server_error", exception="".join(traceback.format_exception(error)))
         await response(scope, receive, send)
@@ -138,27 +177,58 @@ class EdgeApp:
         return _json(model_metadata(self.config))
 
     async def _infer(self, request: Request) -> Response:
-        self._authorize(request)
-        body = await read_body(request, self.config.serve.max_body_bytes)
-        call = parse_request(body, get_header(request, JSON_LENGTH_HEADER))
-        ids, predictions = await self._service.predict(call.inputs)
+        json_length, limits = get_header(request, JSON_LENGTH_HEADER), self._request_limits
+        on_start: OnStart = (START_BYTES, lambda start: check_start(start, limits))
+        if json_length is not None and json_length.isdecimal() and len(json_length) < MAX_LENGTH_DIGITS:
+            on_start = (int(json_length), lambda head: check_head(head, limits))
+        async with self._body(request, on_start) as body:
+            large = len(body) > SMALL_BODY_BYTES
+            call = await self._service.turns.run(parse_in_steps(body, json_length, limits), large=large)
+            del body
+            examples = max((len(values) for values in call.inputs.values()), default=0)
+            if examples * self._service.example_bytes > limits.bytes:
+                found = f"{examples} examples of {self._service.example_bytes} bytes"
+                raise RequestTooLarge("inputs", found, f"at most {limits.bytes} bytes")
+            ids, predictions = await self._service.predict(call.inputs)
+            call.inputs.clear()
         outputs: dict[str, Array] = {"prediction": predictions, "prediction_id": np.array(ids, dtype=np.int64)}
         return await make_response(request, *encode_response(self.config.model.name, VERSIONS[-1], call, outputs))
 
     async def _feedback(self, request: Request) -> Response:
+        most = self.config.serve.max_examples
+        async with self._body(request) as body:
+            if (commas := body.count(b",")) > 2 * most:  # of two lists, before they are decoded
+                raise RequestTooLarge("feedback", f"{(commas + 1) // 2} labels", f"at most {most} in one request")
+            try:
+                feedback = msgspec.json.decode(body, type=Feedback)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                raise InvalidValue("feedback", "the body", f"ids and labels ({error})") from None
+            if len(feedback.ids) > most:
+                raise RequestTooLarge("feedback.ids", f"{len(feedback.ids)} ids", f"at most {most} in one request")
+            return _json(await self._service.feedback(feedback.ids, feedback.labels))
+
+    @contextlib.asynccontextmanager
+    async def _body(self, request: Request, on_start: OnStart | None = None) -> AsyncIterator[bytearray]:
+        """Read the body, if its caller may send it and there is room for it; the room is taken until the end."""
         self._authorize(request)
+        limit, caller, bodies = self.config.serve.max_body_bytes, self._caller(request.scope), self.limits.bodies
+        size, coding = check_body_head(request, limit)
+        size = size if size > SMALL_BODY_BYTES else 0
+        if not bodies.take(caller, size):
+            text = f"found too many large requests at once; allowed: {bodies.per_caller} bytes of one caller"
+            raise LimitReached(503 if bodies.is_used_up else 429, text, "busy", {"retry-after": "1"})
         try:
-            feedback = msgspec.json.decode(await read_body(request, self.config.serve.max_body_bytes), type=Feedback)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise InvalidValue("feedback", "the body", f"ids and labels ({error})") from None
-        return _json(await self._service.feedback(feedback.ids, feedback.labels))
+            yield await read_body(request, limit, coding, on_start)
+        finally:
+            bodies.give_back(caller, size)
 
     def _authorize(self, request: Request) -> None:
-        if self._token is None:
-            return
-        sent = (get_header(request, "authorization") or "").encode("latin-1")
-        if not hmac.compare_digest(sent, b"Bearer " + self._token):
+        if self._token is not None and not self._has_token(request.scope):
             raise HTTPException(401, "send the token: Authorization: Bearer ...", {"www-authenticate": "Bearer"})
+
+    def _has_token(self, scope: Scope) -> bool:
+        sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        return hmac.compare_digest(sent, b"Bearer " + (self._token or b""))
 
 
 def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -186,14 +256,27 @@ async def _refuse_http_error(request: Request, error: Exception) -> Response:
     return response
 
 
+async def _refuse_without_memory(_: Request, __: Exception) -> Response:
+    return _refusal("there is not enough memory for this request now", 503, {"retry-after": "1"})
+
+
+def _reason(error: Exception) -> Reason | None:
+    """Which limit an error is about, if any."""
+    if isinstance(error, LimitReached):
+        return error.reason
+    return "size" if isinstance(error, RequestTooLarge) else "memory" if isinstance(error, MemoryError) else None
+
+
 async def _refuse_unexpected(_: Request, error: Exception) -> Response:
     return _refusal(f"internal server error ({type(error).__name__}); see the server's log", 500)
 
 
 ERROR_HANDLERS: Final[Mapping[Any, ErrorHandler]] = {
+    RequestTooLarge: _refuse_with(413),
     InvalidValue: _refuse_with(400),
     JournalError: _refuse_with(503),
     ParametersError: _refuse_with(503),
+    MemoryError: _refuse_without_memory,
     HTTPException: _refuse_http_error,
     Exception: _refuse_unexpected,
 }

@@ -1,108 +1,100 @@
-"""uvicorn's HTTP protocol with limits: a request must arrive in time, and its head must not be too large.
+"""What callers may use of a server: requests a second, connections, memory for bodies. Pure: the time is an argument.
 
-The head and the body of a response leave together: one system call here, and one on the other side.
+A caller is whoever has the token, or an address. Every limit holds before anything of a request is read.
 """
 
-import asyncio
-from typing import Any, Final, final
+from collections import Counter
+from collections.abc import Hashable
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address
+from typing import Final, Literal, final
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from alphaedge.edge.config import ServeConfig
+from alphaedge.rate_limit import RateLimiter
 
-MAX_HEAD_BYTES: Final = 1 << 16
-REQUEST_TIMEOUT_SECONDS: Final = 20.0  # for a whole request to arrive, and for a new connection to send one
+Reason = Literal["body", "size", "encoding", "rate", "busy", "memory", "head", "time", "malformed", "connections"]
+"""Why a request or a connection was refused.
+
+body: too many bytes. size: too many examples, labels or values. encoding: an unknown Content-Encoding. rate: too many
+requests a second. busy: too many large bodies at once. memory: none is left for this request. head: too large. time: it
+did not arrive in time. malformed: not HTTP. connections: too many.
+"""
+
+TOKEN_CALLER: Final = "token"  # all callers with the token
+SMALL_BODY_BYTES: Final = 1 << 16  # bodies up to this size need no room in the budget
+BODIES, CALLER_BODIES = 8, 4  # of the largest size, that may be in memory at once: of all callers, and of one
+NETWORK_BITS: Final = 64  # of an IPv6 address: one customer has as many addresses as it likes in such a network
+
+
+@lru_cache(maxsize=1024)
+def caller_at(address: str) -> str:
+    """The caller at an address without a token: for IPv6 its whole network.
+
+    >>> caller_at("192.0.2.7"), caller_at("2001:db8::1:2"), caller_at("::ffff:192.0.2.7")
+    ('192.0.2.7', '2001:db8::', '192.0.2.7')
+    """
+    if ":" not in address:
+        return address
+    found = ip_address(address.partition("%")[0])
+    if not isinstance(found, IPv6Address):
+        return address
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(IPv6Address(int(found) >> NETWORK_BITS << NETWORK_BITS))
 
 
 @final
-class CoalescingTransport:
-    """A transport that holds the first write back until a second one, or until the event loop's next turn."""
+class Budget:
+    """Amounts of something that is limited, in all and for each caller. Remembers only those who hold some.
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport, self._loop = transport, loop
-        self._held: list[bytes] = []
-        self._flush_soon: asyncio.Handle | None = None
+    >>> budget = Budget(total=10, per_caller=6)
+    >>> budget.take("ann", 6), budget.take("ann", 1), budget.take("bob", 5), budget.take("bob", 4)
+    (True, False, False, True)
+    >>> budget.give_back("ann", 6)
+    >>> budget.take("ann", 6)
+    True
+    """
 
-    def write(self, data: bytes) -> None:
-        """Hold the first write back and send it with the second."""
-        self._held.append(data)
-        if self._flush_soon is None:
-            self._flush_soon = self._loop.call_soon(self._flush)
-        else:
-            self._flush()
+    def __init__(self, total: int, per_caller: int) -> None:
+        self.total, self.per_caller = total, per_caller
+        self._held: Counter[Hashable] = Counter()
+        self._all = 0
 
-    def close(self) -> None:
-        """Send what is held back, and close."""
-        self._flush()
-        self._transport.close()
+    def take(self, caller: Hashable, amount: int = 1) -> bool:
+        """Take an amount, if there is enough; returns whether there was."""
+        if self._all + amount > self.total or self._held[caller] + amount > self.per_caller:
+            return False
+        self._held[caller] += amount
+        self._all += amount
+        return True
 
-    def _flush(self) -> None:
-        if self._flush_soon is not None:
-            self._flush_soon.cancel()
-            data, self._held, self._flush_soon = self._held, [], None
-            self._transport.writelines(data)
+    def give_back(self, caller: Hashable, amount: int = 1) -> None:
+        """Give back an amount that was taken."""
+        self._held[caller] -= amount
+        self._all -= amount
+        if not self._held[caller]:
+            del self._held[caller]
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
+    @property
+    def is_used_up(self) -> bool:
+        """Whether nothing is left for anybody."""
+        return self._all >= self.total
+
+    def __len__(self) -> int:
+        return len(self._held)
 
 
 @final
-class LimitedProtocol(HttpToolsProtocol):
-    """One connection, with a time limit for each request and a size limit for its head."""
+class CallerLimits:
+    """The limits of one server. max_connections: what the system allows, if that is less than configured."""
 
-    _requests = _head_bytes = 0
-    _in_head = False
-    _timeout: asyncio.TimerHandle | None = None
+    def __init__(self, config: ServeConfig, max_connections: int | None = None) -> None:
+        most = config.max_connections if max_connections is None else max_connections
+        self.connections = Budget(most, min(most, config.max_connections_per_address))
+        self.bodies = Budget(BODIES * config.max_body_bytes, CALLER_BODIES * config.max_body_bytes)
+        rate = config.max_requests_per_second
+        self._rate = RateLimiter[str](rate, max(rate, 1.0)) if rate else None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the time limit for the first request."""
-        super().connection_made(transport)
-        self.transport: Any = CoalescingTransport(transport, self.loop)
-        self._start_timeout()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the time limit."""
-        self._cancel_timeout()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Parse data; refuse a request whose head is too large."""
-        request, was_in_head = self._requests, self._in_head
-        super().data_received(data)
-        if was_in_head and self._in_head and request == self._requests:  # all of the data belongs to one head
-            self._head_bytes += len(data)
-            if self._head_bytes > MAX_HEAD_BYTES:
-                self._refuse(b"431 Request Header Fields Too Large", b"a head of more than %d bytes" % MAX_HEAD_BYTES)
-
-    def on_message_begin(self) -> None:
-        """Start the limits of a request."""
-        super().on_message_begin()
-        self._requests, self._head_bytes, self._in_head = self._requests + 1, 0, True
-        self._start_timeout()
-
-    def on_headers_complete(self) -> None:
-        """Note the end of the head."""
-        self._in_head = False
-        super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        """Cancel the time limit: the whole request has arrived."""
-        super().on_message_complete()
-        self._cancel_timeout()
-
-    def _start_timeout(self) -> None:
-        self._cancel_timeout()
-        self._timeout = self.loop.call_later(REQUEST_TIMEOUT_SECONDS, self._refuse_late)
-
-    def _cancel_timeout(self) -> None:
-        if self._timeout is not None:
-            self._timeout.cancel()
-
-    def _refuse_late(self) -> None:
-        self._refuse(b"408 Request Timeout", b"a request must arrive within %d seconds" % REQUEST_TIMEOUT_SECONDS)
-
-    def _refuse(self, status: bytes, reason: bytes) -> None:
-        if self.transport.is_closing():
-            return
-        body = b'{"error":"%s"}' % reason
-        head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close" % len(body)
-        self.transport.write(b"HTTP/1.1 %s\r\n%s\r\n\r\n%s" % (status, head, body))
-        self.transport.close()
+    def wait_seconds(self, caller: str, now: float) -> float:
+        """How long a caller has to wait before its next request; 0 if this one may be answered."""
+        return 0.0 if self._rate is None else self._rate.take(caller, now)

@@ -13,10 +13,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
+from alphaedge.edge.serving.limits import Reason
 from alphaedge.edge.store.status import LearnerStatus, PeerStatus, ServerStatus, read_learner_status
 from alphaedge.inference.feedback import FeedbackCounts
 
 ENDPOINTS: Final = ("infer", "feedback", "ready", "live")
+CONNECTION: Final = "connection"  # the endpoint of what is refused before its request is known
 LATENCY_BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds
 LAG_BUCKETS: Final = (1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 24 * 3600.0, 7 * 24 * 3600.0)  # seconds
 RECENT_SECONDS, MAX_RECENT_REQUESTS = 30.0, 1000  # requests whose latency is the recent one
@@ -37,6 +39,12 @@ class Metrics:
             "Time to answer a request, by endpoint",
             ["endpoint"],
             buckets=LATENCY_BUCKETS,
+            **common,
+        )
+        self._refused = Counter(
+            "alphaedge_refused_requests",
+            "Requests and connections that a limit refused, by endpoint and reason",
+            ["endpoint", "reason"],
             **common,
         )
         self._predictions = Counter("alphaedge_predictions", "Examples predicted", **common)
@@ -68,6 +76,11 @@ class Metrics:
         if endpoint == "infer" and status == 200:
             self._answered += 1
             self._recent.append((self._clock(), seconds))
+
+    def count_refused(self, endpoint: str, reason: Reason) -> None:
+        """Count what a limit refused. endpoint: the last part of its path, or ``connection`` before there is one."""
+        endpoint = endpoint if endpoint in (*ENDPOINTS, CONNECTION) else "other"
+        self._refused.labels(endpoint, reason).inc()
 
     def server_status(self) -> ServerStatus:
         """The server's numbers for its learner: answered predictions, and the latency of recent ones."""
@@ -117,8 +130,14 @@ def _learner_metrics(status: LearnerStatus, now: float) -> Iterable[Metric]:
         ("alphaedge_score", "Mean score of all batches, each scored before it was learned from", status.score),
         ("alphaedge_own_share", "Share of this edge's own model in the last mix", status.own_share),
         ("alphaedge_home_share", "Share of the home model in predictions", status.home_share),
+        ("alphaedge_clock_skew_seconds", "Time that this edge's clock is ahead of the fleet's", status.clock_skew),
+        ("alphaedge_incarnation", "Starts of the learner, and certificates, of this edge so far", status.incarnation),
+        ("alphaedge_revocation_list", "Number of the revocation list in force; 0 without one", status.revocations),
     ):
         yield GaugeMetricFamily(name, text, value=value)
+    if status.certificate_days is not None:
+        text = "Days until this edge's certificate expires; absent without one"
+        yield GaugeMetricFamily("alphaedge_certificate_days", text, value=status.certificate_days)
     for name, text, count in (
         ("alphaedge_batches", "Batches learned", status.batches),
         ("alphaedge_records", "Examples that the mixed model has learned from", status.records),
@@ -147,6 +166,10 @@ def _peer_metrics(status: LearnerStatus, now: float) -> Iterable[Metric]:
         "alphaedge_peer_alive": ("1 if the peer is alive", lambda p: p.alive),
         "alphaedge_peer_mixes": ("1 if the peer has the same schema", lambda p: p.mixes),
         "alphaedge_peer_neighbour": ("1 if this edge pulls from the peer", lambda p: p.neighbour),
+        "alphaedge_peer_clock_skew_seconds": (
+            "Time that the peer's clock is ahead of this edge's",
+            lambda p: p.clock_skew,
+        ),
         "alphaedge_peer_share": ("Share of the peer's model in the last mix", lambda p: p.share),
         "alphaedge_peer_stale_publications": (
             "Publications of the peer since the one that was mixed last",

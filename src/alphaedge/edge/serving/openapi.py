@@ -8,7 +8,8 @@ import msgspec
 from alphaedge.edge.config import EdgeConfig, FieldConfig
 from alphaedge.edge.serving.messages import Live, ModelMetadata, Ready, Refusal, ServerMetadata, TensorMetadata
 from alphaedge.inference.feedback import Feedback, FeedbackCounts
-from alphaedge.inference.server_codec import MAX_VALUES, InferenceRequest, InferenceResponse, RequestInput
+from alphaedge.inference.server_codec import InferenceRequest, InferenceResponse, RequestInput
+from alphaedge.inference.tensor_values import MAX_VALUES
 from alphaedge.inference.tensors import DATATYPES, JSON_LENGTH_HEADER
 from alphaedge.monitoring.frames import Fleet
 
@@ -97,7 +98,7 @@ def _ref(body: type) -> dict[str, Any]:
 def _get(name: str, summary: str, returns: str, schema: dict[str, Any], *refusals: int) -> dict[str, Any]:
     """A GET operation. returns: what a caller gets. refusals: statuses beside 200."""
     ok = {"description": returns, "content": {JSON: {"schema": schema}}}
-    return {"operationId": name, "summary": summary, "responses": {"200": ok, **_refused(*refusals)}}
+    return {"operationId": name, "summary": summary, "responses": {"200": ok, **_refused(*sorted((*refusals, 429)))}}
 
 
 def _refused(*statuses: int) -> dict[str, Any]:
@@ -146,7 +147,7 @@ def _infer(config: EdgeConfig, name: str, *, token: bool) -> dict[str, Any]:
                 "headers": {JSON_LENGTH_HEADER: {"description": length["description"], "schema": length["schema"]}},
                 "content": {JSON: {"schema": _ref(InferenceResponse)}, BYTES: {"schema": raw}},
             },
-            **_refused(400, *([401] if token else []), 404, 413, 415, 503),
+            **_refused(400, *([401] if token else []), 404, 413, 415, 429, 503),
         },
     }
 
@@ -163,7 +164,7 @@ def _feedback(*, token: bool) -> dict[str, Any]:
                 "description": "How many labels were accepted; these are on disk and will be learned.",
                 "content": {JSON: {"schema": _ref(FeedbackCounts)}},
             },
-            **_refused(400, *([401] if token else []), 404, 413, 415, 503),
+            **_refused(400, *([401] if token else []), 404, 413, 415, 429, 503),
         },
     }
 
@@ -173,9 +174,12 @@ def _refusals(config: EdgeConfig) -> dict[str, Any]:
         400: "A value in the request is not allowed; the body names it.",
         401: "The token is missing or wrong.",
         404: "There is no such model or version.",
-        413: f"The body, or what it decompresses to, is larger than {config.serve.max_body_bytes} bytes.",
+        413: f"The body, or what it decompresses or decodes to, is larger than {config.serve.max_body_bytes} bytes, or "
+        f"the request has more than {config.serve.max_examples} examples or labels; the body says what was found.",
         415: "The content encoding of the body is not supported.",
-        503: "The edge can't answer now: the learner has not written parameters yet, or the disk is full.",
+        429: "This caller has sent too many requests; Retry-After says when to send the next one.",
+        503: "The edge can't answer now: the learner has not written parameters yet, the disk is full, or too many "
+        "large requests are being answered.",
     }
     return {str(k): {"description": text, "content": {JSON: {"schema": _ref(Refusal)}}} for k, text in why.items()}
 

@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alphaedge.edge.config import EdgeConfig
-from alphaedge.edge.inputs.features import MAX_MAGNITUDE, Array, Features
+from alphaedge.edge.inputs.features import MAX_MAGNITUDE, STEP_EXAMPLES, Array, Features
+from alphaedge.edge.log import warn
 from alphaedge.edge.model import initial_model, model_schema
 from alphaedge.edge.serving.group_commit import GroupCommit
 from alphaedge.edge.serving.metrics import Metrics
 from alphaedge.edge.serving.predictor import Predictor
+from alphaedge.edge.serving.turns import Turns
 from alphaedge.edge.store.journal import Journal
 from alphaedge.edge.store.learned_mark import read_learned_mark
 from alphaedge.edge.store.lock import Lock
@@ -43,6 +45,7 @@ class PredictionService:
         self._features = Features(config.model.fields, secret)
         self.journal = Journal(self.data / "journal.db", layout=self._features.layout)
         self.clock = clock(self.journal)
+        self.turns = Turns()
         self._commits = GroupCommit(self.journal, self.clock, self._outputs, self._features.to_bytes)
         self._model = initial_model(config)
         self._schema = model_schema(config, self._model)
@@ -54,10 +57,22 @@ class PredictionService:
     async def predict(self, inputs: Mapping[str, Array]) -> tuple[list[int], NDArray[np.float32]]:
         """Predict examples, given field by field; return prediction ids and outputs [B]."""
         self._get_predictor()  # without parameters, refuse before the inputs are looked at
-        ids, outputs = await self._write(self._commits.predict(self._features.encode(inputs)))
-        self._pending += len(ids)
-        self.metrics.count_predictions(len(ids))
+        large = any(len(values) > STEP_EXAMPLES for values in inputs.values())
+        examples = await self.turns.run(self._features.encode_in_steps(inputs), large=large)
+        ids: list[int] = []
+        outputs = np.empty(len(examples), np.float32)
+        while len(ids) < len(examples):
+            start, end = len(ids), len(ids) + self._commits.chunk.examples
+            some, outputs[start:end] = await self._write(self._commits.predict(examples[start:end]))
+            ids += some
+            self._pending += len(some)
+            self.metrics.count_predictions(len(some))
         return ids, outputs
+
+    @property
+    def example_bytes(self) -> int:
+        """How much memory an example takes."""
+        return self._features.example_bytes
 
     def _outputs(self, examples: Array) -> NDArray[np.float32]:
         tensor, _ = self._get_predictor().predict(self._features.to_tensors(examples, self._model.fields))
@@ -78,13 +93,22 @@ class PredictionService:
         if wrong:
             allowed = "0 or 1" if classify else f"a number of at most {MAX_MAGNITUDE:g} in size"
             raise InvalidValue("feedback.labels", wrong[0], allowed)
-        results = await self._write(self._commits.record_feedback(list(zip(ids, labels, strict=True))))
+        results: Counter[str] = Counter()
+        start = 0
+        while start < len(ids):
+            end = start + self._commits.chunk.examples
+            results += await self._record_feedback(list(zip(ids[start:end], labels[start:end], strict=True)))
+            start = end
+        return _feedback_counts(results)
+
+    async def _record_feedback(self, labels: Sequence[tuple[int, float]]) -> Counter[str]:
+        """Record a chunk of labels; return how many were accepted, and how many were not for each reason."""
+        results = await self._write(self._commits.record_feedback(labels))
         lags = [result.lag for result in results if result.accepted]
-        refused = Counter(result.reason for result in results if not result.accepted)
-        counts = FeedbackCounts(len(lags), refused["known"], refused["expired"], refused["unknown"])
-        self._pending -= counts.accepted
-        self.metrics.count_feedback(counts, lags)
-        return counts
+        found = Counter(result.reason or "accepted" for result in results)
+        self._pending -= len(lags)
+        self.metrics.count_feedback(_feedback_counts(found), lags)
+        return found
 
     async def check_ready(self) -> None:
         """Raise an error that says why, unless a prediction could be made and written now."""
@@ -101,6 +125,8 @@ class PredictionService:
                     await asyncio.sleep(CLEANUP_PAUSE_SECONDS)
             except JournalError:
                 continue  # the disk may be full: readiness reports it, and there may be room the next time
+            except (OSError, MemoryError) as error:  # no descriptor or no memory is left now; there may be later
+                warn("clean_up_failed", reason=error)
 
     async def _clean_up_some(self) -> bool:
         """One small step, since predictions wait for it. Returns whether there may be more to do."""
@@ -136,3 +162,7 @@ class PredictionService:
             sample = self._features.to_tensors(self._features.sample(), self._model.fields)
             self._predictor = Predictor(self._model, ParameterReader(self.data / "parameters", self._schema), sample)
         return self._predictor
+
+
+def _feedback_counts(results: Counter[str]) -> FeedbackCounts:
+    return FeedbackCounts(results["accepted"], results["known"], results["expired"], results["unknown"])

@@ -1,0 +1,123 @@
+"""Accepts connections of callers, within limits that hold before anything is read or decrypted.
+
+When the process has no descriptor or memory left, connections wait in the system's queue.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Any, Final, final
+
+from alphaedge.edge.log import warn
+from alphaedge.edge.serving.limits import Budget, Reason, caller_at
+from alphaedge.edge.serving.protocol import refusal
+
+BACKLOG: Final = 1024
+HANDSHAKE_SECONDS: Final = 10.0
+SHUTDOWN_SECONDS: Final = 1.0
+PAUSE_SECONDS: Final = 0.5  # before the next attempt when no connection can be accepted
+ACCEPTS_PER_TURN: Final = 16  # before others have their turn
+TOO_MANY: Final = refusal(b"429 Too Many Requests", b"too many connections from this address")
+FULL: Final = refusal(b"503 Service Unavailable", b"too many connections")
+
+MakeProtocol = Callable[[Callable[[Reason], None], Callable[[], None]], asyncio.Protocol]
+"""Makes the protocol of a connection. Gets what counts a refusal, and what to call when the connection has ended."""
+
+
+@final
+class Listener:
+    """Listens on one port, with the methods of ``asyncio.Server`` that uvicorn calls.
+
+    make_protocol: for each connection. context: for TLS; None without. connections: how many there may be. note:
+    counts a refusal, by its reason and caller.
+    """
+
+    def __init__(
+        self,
+        make_protocol: MakeProtocol,
+        context: ssl.SSLContext | None,
+        connections: Budget,
+        note: Callable[[Reason, str], None],
+    ) -> None:
+        self._make_protocol, self._context, self._connections, self._note = make_protocol, context, connections, note
+        self.sockets: list[socket.socket] = []
+        self._accepting: list[asyncio.Task[None]] = []
+        self._handshakes: set[asyncio.Task[None]] = set()
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen."""
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, address in dict.fromkeys((family, address[:2]) for family, *_, address in found):
+            listening = socket.create_server(address, family=family, backlog=BACKLOG)
+            listening.setblocking(False)
+            self.sockets.append(listening)
+        self._accepting = [asyncio.create_task(self._accept(listening)) for listening in self.sockets]
+
+    def close(self) -> None:
+        """Stop listening."""
+        for task in (*self._accepting, *self._handshakes):
+            task.cancel()
+        for listening in self.sockets:
+            listening.close()
+
+    async def wait_closed(self) -> None:
+        """Wait until nothing is being accepted any more."""
+        await asyncio.gather(*self._accepting, *self._handshakes, return_exceptions=True)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop, accepted_in_turn = asyncio.get_running_loop(), 0
+        while True:
+            try:
+                accepted, address = await loop.sock_accept(listening)
+            except (OSError, MemoryError) as error:
+                warn("accept_failed", reason=error)
+                await asyncio.sleep(PAUSE_SECONDS)
+                continue
+            self._open(accepted, caller_at(str(address[0])))
+            accepted_in_turn += 1
+            if accepted_in_turn % ACCEPTS_PER_TURN == 0:
+                await asyncio.sleep(0)
+
+    def _open(self, accepted: socket.socket, caller: str) -> None:
+        if not self._connections.take(caller):
+            self._note("connections", caller)
+            plain = FULL if self._connections.is_used_up else TOO_MANY
+            _refuse(accepted, None if self._context is not None else plain)
+            return
+        task = asyncio.create_task(self._connect(accepted, caller))
+        self._handshakes.add(task)
+        task.add_done_callback(self._handshakes.discard)
+
+    async def _connect(self, accepted: socket.socket, caller: str) -> None:
+        place = [caller]  # taken from the budget, until the connection has ended
+
+        def leave() -> None:
+            if place:
+                self._connections.give_back(place.pop())
+
+        def make() -> asyncio.Protocol:
+            return self._make_protocol(lambda reason: self._note(reason, caller), leave)
+
+        limits: dict[str, Any] = {}
+        if self._context is not None:
+            limits = {"ssl_handshake_timeout": HANDSHAKE_SECONDS, "ssl_shutdown_timeout": SHUTDOWN_SECONDS}
+        try:
+            loop = asyncio.get_running_loop()
+            await loop.connect_accepted_socket(make, accepted, ssl=self._context, **limits)
+        except BaseException as error:
+            accepted.close()
+            leave()
+            if not isinstance(error, OSError | MemoryError):  # the client's handshake failed, or took too long
+                raise
+
+
+def _refuse(accepted: socket.socket, response: bytes | None) -> None:
+    try:
+        if response is not None:
+            accepted.send(response)
+    except OSError:
+        pass
+    finally:
+        accepted.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import datetime as dt
 import random
 import ssl
 import time
@@ -14,8 +15,10 @@ import msgspec
 from nats.aio.client import Client
 
 from alphaedge.edge.config import NatsConfig
+from alphaedge.edge.directory.beacons import Beacon
+from alphaedge.edge.directory.exchange import Delta, Digest, Exchange
 from alphaedge.edge.directory.gossip import Gossip
-from alphaedge.edge.directory.membership import Delta, Digest, Membership
+from alphaedge.edge.directory.membership import Membership
 from alphaedge.edge.directory.nats import NatsDirectory, cancel_task
 from alphaedge.edge.directory.nats_server_config import INBOX_PREFIX, bucket_key
 from alphaedge.edge.directory.protocol import Directory
@@ -24,6 +27,7 @@ from alphaedge.edge.transport.server import PeerServer
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
 from alphaedge.edge.trust.authority import CertificateFolder
 from alphaedge.edge.trust.credentials import CertificateCredentials
+from alphaedge.edge.trust.incarnation import Incarnation
 
 from .credentials import load_credentials, utc_now
 from .nats_server import SERVER, NatsServer
@@ -81,13 +85,54 @@ class Clock:
     """The clock of a fleet. It stands still, so that no edge counts as down for being slow, until ``run``."""
 
     def __init__(self) -> None:
-        self._stopped: float | None = time.time()
+        self._stopped: float | None = time.monotonic()
 
     def __call__(self) -> float:
-        return time.time() if self._stopped is None else self._stopped
+        return time.monotonic() if self._stopped is None else self._stopped
 
     def run(self) -> None:
         self._stopped = None
+
+
+class Members:
+    """The members of a fleet: credentials of each, its incarnations, and how far its clock is off.
+
+    bans: what ``ban`` of a policy returns, by the edge that bans.
+    """
+
+    def __init__(self, certs: Path) -> None:
+        self._certs = certs
+        self.credentials: dict[str, CertificateCredentials] = {}
+        self.incarnations: dict[str, Incarnation] = {}
+        self.offsets: dict[str, float] = {}
+        self.bans: dict[str, set[str]] = {}
+
+    def start(self, edge: str) -> CertificateCredentials:
+        """Return the credentials of an edge that starts, in its next incarnation."""
+        if edge in self.incarnations:
+            self.incarnations[edge].rise()
+        incarnation = self.incarnations.setdefault(edge, Incarnation())
+        self.credentials[edge] = load_credentials(
+            self._certs / "ours",
+            edge,
+            now=lambda: utc_now() + dt.timedelta(seconds=self.offsets.get(edge, 0.0)),
+            incarnation=incarnation,
+            banned=lambda member: "a rule" if member.edge in self.bans.get(edge, ()) else None,
+        )
+        return self.credentials[edge]
+
+    def get(self, edge: str) -> CertificateCredentials:
+        """Return the credentials of an edge, whether or not it runs."""
+        return self.credentials.get(edge) or self.start(edge)
+
+    def wall(self, edge: str) -> float:
+        """Return the time by the clock of an edge."""
+        return time.time() + self.offsets.get(edge, 0.0)
+
+
+def beacon(own: CertificateCredentials, signed: SignedAnnouncement) -> bytes:
+    """Return what an edge writes to its key for an announcement."""
+    return msgspec.msgpack.encode(Beacon(signed, own.sign_heartbeat(1, 0), own.revocations.number))
 
 
 class Fleet(Protocol):
@@ -95,6 +140,7 @@ class Fleet(Protocol):
 
     clock: Clock
     edges: dict[str, Directory]
+    members: Members
 
     async def join(self, edge: str, version: int = 1) -> Directory: ...
     async def announce(self, edge: str, version: int, **fields: Any) -> None: ...
@@ -112,21 +158,14 @@ class GossipFleet:
     def __init__(self, certs: Path) -> None:
         self.clock, self.edges = Clock(), dict[str, Directory]()
         self.ports: dict[str, tuple[str, PeerServer, PeerClient]] = {}
-        self._certs, self._seeds = certs, list[str]()
+        self.members, self._seeds = Members(certs), list[str]()
 
     async def join(self, edge: str, version: int = 1) -> Directory:
-        own = our_credentials(self._certs, edge)
+        own = self.members.start(edge)
         server, client = PeerServer(own), PeerClient(own, time.monotonic)
         address = f"127.0.0.1:{await server.start('127.0.0.1', 0)}"
-        membership = Membership(
-            edge,
-            own.verify,
-            self._seeds,
-            DOWN_AFTER_SECONDS,
-            sign_heartbeat=own.sign_heartbeat,
-            verify_heartbeat=own.verify_heartbeat,
-        )
-        directory = Gossip(membership, client, self.clock, random.Random(0))
+        membership = Membership(edge, own, lambda: self.members.wall(edge), DOWN_AFTER_SECONDS)
+        directory = Gossip(Exchange(membership, self._seeds), client, self.clock, random.Random(0))
         server.routes.update(directory.routes())
         self.ports[edge], self.edges[edge] = (address, server, client), directory
         await self.announce(edge, version)
@@ -136,7 +175,7 @@ class GossipFleet:
 
     async def announce(self, edge: str, version: int, **fields: Any) -> None:
         new = announcement(edge, version, address=self.ports[edge][0], **fields)
-        await self.edges[edge].announce(our_credentials(self._certs, edge).sign(new))
+        await self.edges[edge].announce(self.members.credentials[edge].sign(new))
 
     async def crash(self, edge: str) -> None:
         directory = self.edges.pop(edge)
@@ -151,7 +190,7 @@ class GossipFleet:
         await server.stop()
 
     async def inject(self, sender: str, signed: SignedAnnouncement) -> None:
-        client = PeerClient(our_credentials(self._certs, sender), time.monotonic)
+        client = PeerClient(self.members.get(sender), time.monotonic)
         for address, _, _ in self.ports.values():
             await client.request(address, "delta", msgspec.msgpack.encode(Delta([signed], Digest({}))), max_bytes=0)
         await client.close()
@@ -168,10 +207,11 @@ class NatsFleet:
     def __init__(self, certs: Path, servers: Iterable[NatsServer]) -> None:
         self.clock, self.edges = Clock(), dict[str, Directory]()
         self.config = NatsConfig(servers=tuple(server.url for server in servers), down_after_seconds=DOWN_AFTER_SECONDS)
-        self._certs = certs
+        self.members = Members(certs)
 
     async def join(self, edge: str, version: int = 1) -> Directory:
-        directory = NatsDirectory(self.config, edge, our_credentials(self._certs, edge), self.clock)
+        own = self.members.start(edge)
+        directory = NatsDirectory(self.config, edge, own, self.clock, lambda: self.members.wall(edge))
         self.edges[edge] = directory
         await self.announce(edge, version)
         await directory.start()
@@ -179,7 +219,7 @@ class NatsFleet:
 
     async def announce(self, edge: str, version: int, **fields: Any) -> None:
         new = announcement(edge, version, **fields)
-        await self.edges[edge].announce(our_credentials(self._certs, edge).sign(new))
+        await self.edges[edge].announce(self.members.credentials[edge].sign(new))
 
     async def crash(self, edge: str) -> None:
         directory = self.edges.pop(edge)
@@ -188,11 +228,11 @@ class NatsFleet:
         await cancel_task(directory._task)
 
     async def inject(self, sender: str, signed: SignedAnnouncement) -> None:
-        await self.write(sender, sender, msgspec.msgpack.encode(signed))
+        await self.write(sender, sender, beacon(self.members.get(sender), signed))
 
     async def write(self, sender: str, edge: str, value: bytes) -> None:
         """Write the key of an edge over a connection of the sender."""
-        async with connect(self.config, our_credentials(self._certs, sender), sender) as link:
+        async with connect(self.config, self.members.get(sender), sender) as link:
             bucket = await link.permitted(link.stream.key_value(self.config.bucket))
             await link.permitted(bucket.put(bucket_key(edge), value))
 
@@ -242,7 +282,7 @@ async def connect(config: NatsConfig, own: CertificateCredentials, inbox: str) -
 
 
 def views(fleet: Fleet, of: Iterable[str] = ()) -> dict[str, dict[str, int]]:
-    """Return the edges that each edge sees as alive, with the version of their announcement."""
+    """Return the edges that each edge sees as alive, with the version of their announcement in its incarnation."""
     return {
         edge: {other: seen.version for other, seen in fleet.edges[edge].alive().items()} for edge in of or fleet.edges
     }
@@ -259,4 +299,5 @@ async def until_all_see(fleet: Fleet, versions: Mapping[str, int]) -> None:
 def tampered(certs: Path) -> SignedAnnouncement:
     """An announcement of liar whose payload is not the one that was signed."""
     signed = our_credentials(certs, "liar").sign(announcement("liar", 2))
-    return msgspec.structs.replace(signed, payload=msgspec.msgpack.encode(announcement("liar", 10)))
+    newer = announcement("liar", 10, incarnation=9)
+    return msgspec.structs.replace(signed, payload=msgspec.msgpack.encode(newer))

@@ -20,8 +20,9 @@ import torch
 from aiohttp import web
 from safetensors.torch import load, save
 
+from alphaedge.edge.directory.exchange import Delta, Digest, Exchange
 from alphaedge.edge.directory.gossip import Gossip
-from alphaedge.edge.directory.membership import Delta, Digest, Membership
+from alphaedge.edge.directory.membership import Membership
 from alphaedge.edge.store.status import LearnerStatus, PeerStatus, read_learner_status
 from alphaedge.edge.transport.client import PeerClient
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
@@ -129,14 +130,8 @@ class Mallory:
 
     async def _start(self) -> None:
         self.client = PeerClient(self.credentials, time.monotonic)
-        membership = Membership(
-            "mallory",
-            self.credentials.verify,
-            [edge.address for edge in self.edges],
-            sign_heartbeat=self.credentials.sign_heartbeat,
-            verify_heartbeat=self.credentials.verify_heartbeat,
-        )
-        self._gossip = Gossip(membership, self.client, time.time, random.Random(0))
+        exchange = Exchange(Membership("mallory", self.credentials, time.time), [edge.address for edge in self.edges])
+        self._gossip = Gossip(exchange, self.client, time.monotonic, random.Random(0))
         app = web.Application(client_max_size=10**9)
         app.router.add_post("/peer/{endpoint}", self._answer)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)

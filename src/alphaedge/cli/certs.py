@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from alphaedge.cli.base import Command, exit_on_error, make_app
-from alphaedge.errors import AlphaEdgeError
+from alphaedge.errors import AlphaEdgeError, InvalidValue
 
 if TYPE_CHECKING:
     from alphaedge.edge.trust.authority import CertificateFolder
@@ -22,7 +22,9 @@ alphaedge certs init certs --fleet shops
 
 alphaedge certs issue certs --edge berlin --region DE --host berlin.example.com --host 10.0.0.7
 
-alphaedge certs renew certs --edge berlin
+alphaedge certs renew certs --all --within 30
+
+alphaedge certs revoke certs --edge berlin --nats nats.conf
 
 alphaedge certs show certs
 
@@ -35,6 +37,8 @@ app = make_app("certs", "Run a private certificate authority for a fleet: edges 
 
 CertificatesPath = Annotated[Path, typer.Argument(help="Folder of the authority and all certificates.", metavar="DIR")]
 EdgeName = Annotated[str, typer.Option(help="Name of the edge.", metavar="NAME")]
+EdgeNames = Annotated[list[str] | None, typer.Option(help="Name of an edge. Repeat for several.", metavar="NAME")]
+Bucket = Annotated[str, typer.Option(help="Bucket that the edges name in peers.nats.")]
 Days = Annotated[int, typer.Option(help="Days that the certificate is valid.")]
 
 
@@ -68,11 +72,76 @@ def issue(
 
 
 @app.command(cls=Command, epilog=EXAMPLES)
-def renew(folder: CertificatesPath, edge: EdgeName, days: Days = 90) -> None:
-    """Issue a new certificate and key for an edge, with the region and hosts of the old one."""
+def renew(
+    folder: CertificatesPath,
+    edge: EdgeNames = None,
+    every: Annotated[bool, typer.Option("--all", help="Renew all edges that are not revoked.")] = False,
+    within: Annotated[
+        float | None,
+        typer.Option(help="With --all: only certificates that expire within so many days.", metavar="DAYS"),
+    ] = None,
+    days: Days = 90,
+) -> None:
+    """Issue new certificates and keys, with the region and hosts of the old ones. The old ones stay valid for now."""
     with _open(folder) as (certificates, now):
-        path = certificates.renew(edge, now=now, days=days)
-        typer.echo(f"renewed; copy {path} and {path.with_suffix('.key')} to {edge}")
+        if bool(edge) == every or (within is not None and not every):
+            raise InvalidValue("edge", edge, "one --edge NAME or more, or --all; --within goes with --all")
+        paths = certificates.renew(_due(certificates, now, within) if every else edge or (), now=now, days=days)
+        for name, path in paths.items():
+            typer.echo(f"renewed; copy {path} and {path.with_suffix('.key')} to {name}")
+        if not paths:
+            typer.echo("nothing to renew")
+        elif certificates.pinned_keys(now):
+            typer.echo(
+                f"if there are NATS servers, run alphaedge certs nats {folder} --update FILE and reload them first"
+            )
+
+
+def _due(certificates: "CertificateFolder", now: dt.datetime, within: float | None) -> list[str]:
+    """Choose the edges to renew; say which are left out."""
+    revoked, due = certificates.revocations().serials(), list[str]()
+    for edge, serial, expires in certificates.expiries():
+        if serial in revoked:
+            typer.echo(f"left out: {edge} is revoked; name it with --edge to certify it anew")
+        elif within is None or expires - now <= dt.timedelta(days=within):
+            due.append(edge)
+    return due
+
+
+@app.command(cls=Command, epilog=EXAMPLES)
+def revoke(
+    folder: CertificatesPath,
+    edge: EdgeNames = None,
+    serial: Annotated[
+        list[str] | None,
+        typer.Option(help="Serial number of one certificate, in hexadecimal. Repeat for several.", metavar="HEX"),
+    ] = None,
+    nats: Annotated[
+        Path | None, typer.Option(help="Configuration of the NATS servers, to write anew.", metavar="FILE")
+    ] = None,
+    bucket: Bucket = "alphaedge",
+) -> None:
+    """Revoke certificates: of an edge all that were issued so far, or single ones by their serial numbers."""
+    with _open(folder) as (certificates, now):
+        if not edge and not serial:
+            raise InvalidValue("edge", None, "at least one --edge NAME or --serial HEX")
+        revoked = certificates.revoke(edge or (), [_serial(text) for text in serial or ()], now=now)
+        for one in revoked:
+            typer.echo(f"revoked {one.edge or 'a certificate'}, serial number {one.serial}")
+        number, path = certificates.revocations().number, certificates.revoked_file
+        if not revoked:
+            typer.echo(f"nothing to do: {path}, list {number}, has them already")
+        else:
+            typer.echo(f"wrote {path}, list {number}; copy it beside the ca.pem of any edge, and the others hear of it")
+        if nats is not None:
+            _update(certificates, nats, now, bucket)
+
+
+def _serial(text: str) -> int:
+    try:
+        return int(text.replace(":", ""), 16)
+    except ValueError:
+        raise InvalidValue("serial", text, "a number in hexadecimal, as certs show --json prints it") from None
 
 
 @app.command(cls=Command, epilog=EXAMPLES)
@@ -99,24 +168,46 @@ def nats(
     folder: CertificatesPath,
     server: Annotated[str, typer.Option(help="Edge name in the server's own certificate.")] = "nats",
     store: Annotated[Path, typer.Option(help="Folder in which the server keeps its streams.")] = Path("jetstream"),
-    bucket: Annotated[str, typer.Option(help="Bucket that the edges name in peers.nats.")] = "alphaedge",
+    bucket: Bucket = "alphaedge",
+    update: Annotated[
+        Path | None, typer.Option(help="Write the users in this configuration anew instead.", metavar="FILE")
+    ] = None,
 ) -> None:
     """Print the configuration of a NATS server: each edge may write its own announcement and read all."""
     with _open(folder) as (certificates, now):
         from alphaedge.edge.directory.nats_server_config import server_config
 
-        identities = certificates.identities(now)
-        valid = [one for edge, one in identities.items() if edge != server and not isinstance(one, AlphaEdgeError)]
-        sys.stdout.write(server_config(valid, certs=folder, store=store, name=server, bucket=bucket))
+        if update is not None:
+            _update(certificates, update, now, bucket)
+            return
+        pinned = certificates.pinned_keys(now)
+        users = _users(certificates, now)
+        sys.stdout.write(server_config(users, certs=folder, store=store, name=server, bucket=bucket, pinned=pinned))
+
+
+def _users(certificates: "CertificateFolder", now: dt.datetime) -> "list[Identity]":
+    return [one for one in certificates.identities(now).values() if not isinstance(one, AlphaEdgeError)]
+
+
+def _update(certificates: "CertificateFolder", path: Path, now: dt.datetime, bucket: str) -> None:
+    """Write the users of a NATS configuration anew."""
+    from alphaedge.edge.directory.nats_server_config import updated_config
+    from alphaedge.files import replace_file
+
+    users, pinned = _users(certificates, now), certificates.pinned_keys(now)
+    text = updated_config(path.read_text(encoding="utf-8"), users, bucket=bucket, pinned=pinned)
+    replace_file(path, text.encode())
+    typer.echo(f"wrote {path}; reload the NATS servers: nats-server --signal reload")
 
 
 def _row(edge: str, identity: "Identity | AlphaEdgeError", now: dt.datetime) -> dict[str, Any]:
     if isinstance(identity, AlphaEdgeError):
-        return {"edge": edge, "region": "", "hosts": [], "expires": "", "state": str(identity)}
+        return {"edge": edge, "region": "", "hosts": [], "serial": "", "expires": "", "state": str(identity)}
     return {
         "edge": edge,
         "region": identity.region,
         "hosts": list(identity.hosts),
+        "serial": f"{identity.serial:x}",
         "expires": f"{identity.not_after:%Y-%m-%d}",
         "state": "valid" if identity.not_after - now > RENEW_WITHIN else "expires soon: renew it",
     }

@@ -16,6 +16,7 @@ import torch
 from alphaedge.edge import log
 from alphaedge.edge.config import EdgeConfig, load
 from alphaedge.edge.cores import pin_process
+from alphaedge.edge.directory.exchange import Exchange
 from alphaedge.edge.directory.gossip import Gossip
 from alphaedge.edge.directory.membership import Membership
 from alphaedge.edge.directory.protocol import Directory
@@ -25,7 +26,9 @@ from alphaedge.edge.store.lock import Lock
 from alphaedge.edge.transport.client import PeerClient
 from alphaedge.edge.transport.server import PeerServer
 from alphaedge.edge.trust.credentials import CertificateCredentials, Credentials, InsecureCredentials
-from alphaedge.edge.trust.policy_file import PolicyFile
+from alphaedge.edge.trust.incarnation import Incarnation
+from alphaedge.edge.trust.policy_file import DEFAULT_POLICY, PolicyFile
+from alphaedge.edge.trust.revocations import REVOKED_FILE
 from alphaedge.errors import AlreadyRunning
 
 PR_SET_PDEATHSIG: Final = 1  # an option of prctl on Linux
@@ -43,9 +46,11 @@ async def run(path: Path, *, insecure: bool, server: int) -> None:
     if lock is None:
         return
     learning = LearningLoop(config, path.parent)
-    credentials = _credentials(config, path.parent, insecure=insecure)
+    is_named = config.policy is not None
+    policy = PolicyFile(path.parent / (config.policy or DEFAULT_POLICY), optional=not is_named)
+    credentials = _credentials(config, path.parent, policy, insecure=insecure)
     if credentials is not None:
-        await _learn_with_peers(config, path.parent, learning, credentials, stop)
+        await _learn_with_peers(config, learning, credentials, policy, stop)
     else:
         while not stop.is_set():
             await asyncio.sleep(0 if learning.step_alone() else POLL_INTERVAL_SECONDS)
@@ -55,20 +60,28 @@ async def run(path: Path, *, insecure: bool, server: int) -> None:
     lock.close()
 
 
-def _credentials(config: EdgeConfig, folder: Path, *, insecure: bool) -> Credentials | None:
+def _credentials(config: EdgeConfig, folder: Path, policy: PolicyFile, *, insecure: bool) -> Credentials | None:
     """The credentials of this edge; None if it has no peers."""
-    peers = config.peers
+    peers, data = config.peers, folder / config.data
     if peers.certificate is not None and peers.key is not None and peers.authority is not None:
-        files = (folder / peers.certificate, folder / peers.key, folder / peers.authority)
-        return CertificateCredentials(*files, lambda: dt.datetime.now(dt.UTC))
-    return InsecureCredentials(config.edge, config.region) if insecure else None
+        return CertificateCredentials(
+            folder / peers.certificate,
+            folder / peers.key,
+            folder / peers.authority,
+            lambda: dt.datetime.now(dt.UTC),
+            Incarnation(data / "incarnation"),
+            policy.ban,
+            data / REVOKED_FILE,
+        )
+    if not insecure:
+        return None
+    return InsecureCredentials(config.edge, config.region, Incarnation(data / "incarnation"), policy.ban)
 
 
 async def _learn_with_peers(
-    config: EdgeConfig, folder: Path, learning: LearningLoop, credentials: Credentials, stop: asyncio.Event
+    config: EdgeConfig, learning: LearningLoop, credentials: Credentials, policy: PolicyFile, stop: asyncio.Event
 ) -> None:
     peers = config.peers
-    policy = PolicyFile(folder / config.policy if config.policy else None)
     server = PeerServer(
         credentials, max_connections=peers.max_connections, requests_per_second=peers.max_requests_per_second
     )
@@ -81,14 +94,8 @@ async def _learn_with_peers(
     try:
         directory: Directory
         if peers.nats is None:
-            membership = Membership(
-                config.edge,
-                credentials.verify,
-                peers.seeds,
-                sign_heartbeat=credentials.sign_heartbeat,
-                verify_heartbeat=credentials.verify_heartbeat,
-            )
-            directory = Gossip(membership, client, time.time, random.Random())
+            exchange = Exchange(Membership(config.edge, credentials, time.time), peers.seeds)
+            directory = Gossip(exchange, client, time.monotonic, random.Random())
             server.routes.update(directory.routes())
         else:
             from alphaedge.edge.directory.nats import NatsDirectory  # needs the extra "nats"

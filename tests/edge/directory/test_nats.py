@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import nats.errors
 import pytest
 from nats.aio.client import Client
@@ -28,6 +27,7 @@ from ..directories import (
     Link,
     NatsFleet,
     announcement,
+    beacon,
     connect,
     foreign_credentials,
     our_credentials,
@@ -188,7 +188,7 @@ def test_an_edge_may_write_only_its_own_key(certs: Path, server: NatsServer) -> 
         await fleet.join("bonn")
         await until_all_see(fleet, {"berlin": 1, "bonn": 1})
         liar = our_credentials(certs, "liar")
-        for value in (msgspec.msgpack.encode(liar.sign(announcement("liar", 9))), b""):
+        for value in (beacon(liar, liar.sign(announcement("liar", 9))), b""):
             with pytest.raises(PermissionError, match=r'violation for publish to "\$kv.alphaedge.edges.bonn'):
                 await fleet.write("liar", "bonn", value)
         detour = ConsumerConfig(deliver_subject=f"$KV.alphaedge.{bucket_key('bonn')}", ack_policy=AckPolicy.NONE)
@@ -215,9 +215,9 @@ def test_a_value_of_another_edge_is_refused_even_if_the_server_permits_it(certs:
         berlin = await fleet.join("berlin")
         await fleet.join("bonn")
         await until_all_see(fleet, {"berlin": 1, "bonn": 1})
-        signed = our_credentials(certs, "liar").sign(announcement("liar", 9))
-        await fleet.write("liar", "bonn", msgspec.msgpack.encode(signed))
+        liar = our_credentials(certs, "liar")
         await fleet.write("liar", "bonn", b"nonsense")
+        await fleet.write("liar", "bonn", beacon(liar, liar.sign(announcement("liar", 9))))
         reasons = [
             "an announcement of liar is under the key of bonn",
             "the value under the key of bonn can't be decoded (Expected `array`, got `int`)",

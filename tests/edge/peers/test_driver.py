@@ -43,6 +43,9 @@ class Directory:
     def refusals(self) -> Mapping[str, int]:
         return {}
 
+    def skews(self) -> Mapping[str, float]:
+        return {}
+
     async def close(self) -> None: ...
 
 

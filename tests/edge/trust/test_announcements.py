@@ -11,12 +11,14 @@ from alphaedge.edge.trust.announcements import (
     SIGNATURE_ALGORITHM,
     Announcement,
     SignedAnnouncement,
+    read_head,
     sign_announcement,
-    sign_heartbeat,
     verify_announcement,
-    verify_heartbeat,
 )
+from alphaedge.edge.trust.certificate_checks import CertificateChecks
 from alphaedge.edge.trust.certificates import KeyPair, create_authority, issue_certificate
+from alphaedge.edge.trust.heartbeats import Heartbeat, sign_heartbeat, verify_heartbeat
+from alphaedge.edge.trust.known_revocations import KnownRevocations
 from alphaedge.errors import AnnouncementError
 
 from ..directories import announcement
@@ -34,7 +36,8 @@ BERLIN = issue("berlin")
 
 
 def verify(signed: SignedAnnouncement) -> Announcement:
-    return verify_announcement(signed, AUTHORITY.certificate, NOW)
+    checks = CertificateChecks(lambda: AUTHORITY.certificate, KnownRevocations(), lambda: NOW)
+    return verify_announcement(signed, *checks.check_signer(signed))
 
 
 def sign(edge: str = "berlin", version: int = 1, **fields: object) -> SignedAnnouncement:
@@ -53,8 +56,10 @@ FAULTS: dict[str, tuple[Callable[[], SignedAnnouncement], str]] = {
     "another authority": (lambda: sign_announcement(announcement("berlin", 1), issue("berlin", FOREIGN)), "not issued"),
     "a share above 1": (lambda: sign(shares={"x": 1.5}), "shares; allowed: each from 0 to 1"),
     "shares that sum to more than 1": (lambda: sign(shares={"x": 0.7, "y": 0.7}), "a sum of at most 1"),
-    "a negative version": (lambda: sign(version=-1), "negative version"),
-    "a negative publication": (lambda: sign(publication=-1), "negative version or publication"),
+    "a negative version": (lambda: sign(version=-1), "version"),
+    "a huge version": (lambda: sign(version=2**63 - 1), "version"),
+    "a huge incarnation": (lambda: sign(incarnation=2**63 - 1), "incarnation"),
+    "a negative publication": (lambda: sign(publication=-1), "the publication -1; allowed: 0 or more"),
     "too many bytes": (lambda: sign(schema="x" * MAX_ANNOUNCEMENT_BYTES), "allowed: at most 100000"),
 }
 
@@ -108,13 +113,28 @@ def test_a_damaged_certificate_is_refused_whichever_byte_is_wrong() -> None:
 
 
 def test_a_heartbeat_counts_only_with_the_signature_of_its_edge() -> None:
-    signed = sign()
-    assert verify_heartbeat(signed, 1000, sign_heartbeat("berlin", 1000, BERLIN))
-    for signature in (
-        b"",
-        b"x" * 70,
-        sign_heartbeat("berlin", 1001, BERLIN),
-        sign_heartbeat("bonn", 1000, BERLIN),
-        sign_heartbeat("berlin", 1000, issue("bonn")),
+    def beat(edge: str, pair: KeyPair, count: int = 5, time: int = 1000) -> Heartbeat:
+        return sign_heartbeat(edge, pair.key, incarnation=2, count=count, time=time)
+
+    def is_true(heartbeat: Heartbeat) -> bool:
+        return verify_heartbeat("berlin", BERLIN.key.public_key(), heartbeat)
+
+    true = beat("berlin", BERLIN)
+    assert is_true(true)
+    for false in (
+        msgspec.structs.replace(true, signature=b""),
+        msgspec.structs.replace(true, signature=b"x" * 70),
+        msgspec.structs.replace(true, incarnation=3),
+        msgspec.structs.replace(true, count=6),
+        msgspec.structs.replace(true, time=1001),
+        beat("bonn", BERLIN),
+        beat("berlin", issue("bonn")),
     ):
-        assert not verify_heartbeat(signed, 1000, signature)
+        assert not is_true(false)
+
+
+def test_the_head_of_an_announcement_tells_whether_it_is_news() -> None:
+    older, newer = sign(incarnation=1, version=900), sign(incarnation=2, version=1)
+    assert read_head(older).edge == "berlin"
+    assert read_head(older).order < read_head(newer).order
+    assert verify(older).order < verify(newer).order, "a restart is newer than any version before it"

@@ -40,7 +40,7 @@ def test_a_certificate_names_edge_region_hosts_and_expiry() -> None:
 @pytest.mark.parametrize(
     ("when", "reason"),
     [
-        (NOW - DAY, "the authority's certificate is not valid before 2030-04-30"),
+        (NOW - 2 * DAY, "the authority's certificate is not valid before 2030-04-30"),
         (NOW + 91 * DAY, "the edge's certificate expired at 2030-07-30"),
     ],
 )

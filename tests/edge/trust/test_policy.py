@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alphaedge import InvalidValue
+from alphaedge.edge.trust.bans import add_ban
 from alphaedge.edge.trust.policy import Member, Policy, PolicyRule
 from alphaedge.edge.trust.policy_file import PolicyFile
 
@@ -61,6 +62,52 @@ def test_a_policy_survives_a_round_trip_through_text(rules: list[PolicyRule], se
     assert parsed == policy
     expected = next((rule.allow for rule in rules if rule.matches(sender, receiver)), True)
     assert parsed.allows(sender, receiver) == expected
+
+
+BANS = {
+    "both directions": ("deny from=boston to=*\ndeny from=* to=boston", True),
+    "by region": ("deny from=US to=*\ndeny from=* to=US", True),
+    "one by edge, one by region": ("deny from=US to=*\ndeny from=* to=boston", True),
+    "one direction": ("deny from=boston to=*", False),
+    "the other direction": ("deny from=* to=US", False),
+    "regions closed to each other": ("deny from=US to=CN\ndeny from=CN to=US", False),
+    "everybody learns alone": ("deny from=* to=*", False),
+    "an exception": ("allow from=boston to=berlin\ndeny from=boston to=*\ndeny from=* to=boston", False),
+    "an exception of another": ("allow from=berlin to=*\ndeny from=boston to=*\ndeny from=* to=boston", False),
+    "too late": ("deny from=boston to=*\ndeny from=* to=boston\nallow from=boston to=berlin", True),
+}
+
+
+@pytest.mark.parametrize("case", list(BANS))
+def test_an_edge_is_banned_if_rules_that_name_it_close_both_directions(case: str) -> None:
+    text, is_banned = BANS[case]
+    policy = Policy.parse(text)
+    assert (policy.ban(BOSTON) is not None) == is_banned
+    assert policy.ban(BERLIN) is None
+    if is_banned:
+        assert not policy.allows(BOSTON, BERLIN)
+        assert not policy.allows(BERLIN, BOSTON)
+
+
+@given(st.lists(st.builds(PolicyRule, st.booleans(), NAMES, NAMES)), MEMBERS)
+def test_a_banned_edge_gets_and_gives_no_model(rules: list[PolicyRule], member: Member) -> None:
+    policy = Policy(tuple(rules))
+    others = [Member(edge, region) for edge in "ab" for region in "XY" if edge != member.edge]
+    if policy.ban(member) is not None:
+        assert not any(policy.allows(member, other) or policy.allows(other, member) for other in others)
+
+
+def test_a_policy_file_may_appear_and_vanish_if_the_configuration_does_not_name_it(tmp_path: Path) -> None:
+    path = tmp_path / "policy.txt"
+    with pytest.raises(FileNotFoundError):
+        PolicyFile(path)
+    file = PolicyFile(path, optional=True)
+    path.write_text(add_ban("", "boston"))
+    assert file.refresh()
+    assert file.ban(BOSTON) == "deny from=boston to=*"
+    path.unlink()
+    assert file.refresh()
+    assert file.ban(BOSTON) is None
 
 
 def test_a_policy_file_that_becomes_invalid_leaves_the_rules_in_force(

@@ -3,37 +3,40 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeVar, final
 
 import msgspec
 
-from alphaedge.edge.directory.membership import Delta, Digest, Membership
+from alphaedge.edge.directory.clock_skew import SkewAlarm
+from alphaedge.edge.directory.exchange import Delta, Digest, Exchange
 from alphaedge.edge.log import warn
 from alphaedge.edge.transport.client import PeerClient
 from alphaedge.edge.transport.server import Route
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
 from alphaedge.edge.trust.certificates import Identity
-from alphaedge.errors import BadPeerRequest, PeerError
+from alphaedge.errors import BadPeerRequest, PeerError, PeerForbidden, PeerRequestTooLarge
 
 T = TypeVar("T")
 ROUND_SECONDS: Final = 1.0  # between two rounds of gossip
 MIN_PAUSE_SECONDS: Final = 0.1  # between two rounds if there is a new announcement
-MAX_MESSAGE_BYTES: Final = 20_000_000
+MAX_MESSAGE_BYTES: Final = 4_000_000
 REQUEST_TIMEOUT_SECONDS: Final = 2.0
+SLICE_SECONDS: Final = 0.005  # of reading a message, before the event loop does something else
 
 
 @final
 class Gossip:
-    """Drives a membership: contacts peers every second, and answers theirs.
+    """Drives an exchange: contacts peers every second, and answers theirs.
 
-    clock: seconds since 1970. Add ``routes()`` to the port for other edges.
+    clock: seconds, of which only differences matter; it never jumps. Add ``routes()`` to the port for other edges.
     """
 
-    def __init__(
-        self, membership: Membership, client: PeerClient, clock: Callable[[], float], rng: random.Random
-    ) -> None:
-        self._membership, self._client, self._clock, self._rng = membership, client, clock, rng
+    def __init__(self, exchange: Exchange, client: PeerClient, clock: Callable[[], float], rng: random.Random) -> None:
+        self._exchange, self._client, self._clock, self._rng = exchange, client, clock, rng
+        self._membership = exchange.membership
+        self._skew_alarm = SkewAlarm(exchange.membership.me)
         self._task: asyncio.Task[None] | None = None
         self._announced = asyncio.Event()  # a new announcement need not wait for the next round
 
@@ -61,6 +64,10 @@ class Gossip:
         """See ``Directory``."""
         return self._membership.refusals
 
+    def skews(self) -> Mapping[str, float]:
+        """See ``Directory``."""
+        return self._membership.skews(self._clock())
+
     async def close(self) -> None:
         """See ``Directory``. One last round spreads the last announcement."""
         if self._task is None:
@@ -84,19 +91,21 @@ class Gossip:
         now = self._clock()
         self._membership.renew_heartbeat(now)
         self._membership.forget(now)
-        contacts = self._membership.choose_contacts(self._rng, now)
-        await asyncio.gather(*(self._exchange(address) for address in contacts))
+        for event, fields in self._skew_alarm.check(self._membership.skews(now)):
+            warn(event, **fields)
+        contacts = self._exchange.choose_contacts(self._rng, now)
+        await asyncio.gather(*(self._exchange_with(address) for address in contacts))
 
-    async def _exchange(self, address: str) -> None:
-        """Merge what a peer knows, and send it what it lacks. The peer may be down."""
+    async def _exchange_with(self, address: str) -> None:
+        """Take what a peer knows, and send it what it lacks. The peer may be down."""
         try:
-            digest = msgspec.msgpack.encode(self._membership.digest())
+            digest = msgspec.msgpack.encode(self._exchange.digest())
             delta = _decode(await self._send(address, "gossip", digest), Delta)
-            self._membership.merge(delta, self._clock())
-            missing = self._membership.newer_than(delta.digest)
-            if missing:
-                await self._send(address, "delta", msgspec.msgpack.encode(Delta(missing, self._membership.digest())))
-        except (PeerError, BadPeerRequest):
+            await _in_slices(self._exchange.read_delta(address, delta, self._clock()))
+            missing = self._exchange.delta(delta.digest)
+            if missing.announcements or missing.revocations is not None:
+                await self._send(address, "delta", msgspec.msgpack.encode(missing))
+        except (PeerError, BadPeerRequest, PeerForbidden, PeerRequestTooLarge):
             pass  # a later round asks it again
         except Exception as error:  # whatever a peer sends, gossip goes on
             warn("gossip_failed", address=address, reason=f"{type(error).__name__}: {error}")
@@ -107,16 +116,25 @@ class Gossip:
         )
 
     async def _answer_digest(self, sender: Identity, message: bytes) -> bytes:
-        return msgspec.msgpack.encode(self._membership.answer(_decode(message, Digest), self._clock()))
+        digest = _decode(message, Digest)
+        await _in_slices(self._exchange.read_digest(sender.edge, digest, self._clock()))
+        return msgspec.msgpack.encode(self._exchange.delta(digest))
 
     async def _receive_delta(self, sender: Identity, message: bytes) -> bytes:
-        self._membership.merge(_decode(message, Delta), self._clock())
+        await _in_slices(self._exchange.read_delta(sender.edge, _decode(message, Delta), self._clock()))
         return b""
 
 
+async def _in_slices(steps: Iterator[None]) -> None:
+    """Take all steps; let the event loop run in between, since a step has a signature to verify."""
+    end = time.perf_counter() + SLICE_SECONDS
+    for _ in steps:
+        if time.perf_counter() > end:
+            await asyncio.sleep(0)
+            end = time.perf_counter() + SLICE_SECONDS
+
+
 def _decode(message: bytes, kind: type[T]) -> T:
-    if len(message) > MAX_MESSAGE_BYTES:
-        raise BadPeerRequest(f"{len(message)} bytes of gossip; allowed: at most {MAX_MESSAGE_BYTES}")
     try:
         return msgspec.msgpack.decode(message, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

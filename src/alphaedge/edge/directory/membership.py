@@ -1,31 +1,35 @@
-"""What one edge knows of its fleet by gossip (anti-entropy). Pure: no I/O, and the time is an argument.
+"""What one edge knows of its fleet: who is a member, who is alive. Pure: no I/O, and the time is an argument.
 
-Each round, an edge sends a digest to a few others: the version of every announcement that it has, and the latest
-heartbeat of every edge. The receiver answers with a delta, what it has that is newer. Announcements are signed, so it
-does not matter which edge passes them on.
+No clock orders anything. An announcement counts if its incarnation and version are higher than those known, a heartbeat
+if its number in that incarnation is. So a clock that jumps changes nothing, and what is replayed counts once at most.
+An edge whose heartbeat has not moved for a while, by the clock of the edge that listens, counts as down.
 
-Heartbeats are separate from announcements. A heartbeat, the signed time of its edge in milliseconds, travels with every
-digest. An edge whose heartbeat has not moved for a while counts as down. It stays in the membership, and each round
-contacts one edge that is down or a seed: this joins the halves of a partitioned network again.
+An edge that hears an announcement of its own that is newer than its last one has lost its disk, or there are two of it.
+It begins an incarnation above that one. Incarnations are bounded (``MAX_INCARNATION``); an edge that has used up even
+the last one goes on by version, and is forgotten with its numbers when its certificate is revoked.
 """
 
 import dataclasses
-import random
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, final
 
 import msgspec
 
-from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
+from alphaedge.edge.log import warn
+from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement, decode_announcement, read_head
+from alphaedge.edge.trust.credentials import Credentials
+from alphaedge.edge.trust.heartbeats import Heartbeat
+from alphaedge.edge.trust.incarnation import MAX_COUNT
+from alphaedge.edge.trust.policy import Member
 from alphaedge.errors import AnnouncementError
 
-MAX_CLOCK_LEAD_MS: Final = 60_000  # how far another clock may be ahead; a heartbeat beyond that is forged
+MAX_EDGES: Final = 10_000
 MAX_REASONS: Final = 100  # that are counted separately
 MAX_REASON_CHARACTERS: Final = 200
 OTHER_REASONS: Final = "other reasons"
-LIVE_CONTACTS: Final = 2  # per round
-DOWN_CONTACTS: Final = 1  # per round, seeds included
+SKEW_SAMPLES: Final = 5  # heartbeats from which the skew of a clock is measured
 
 
 def count_refusal(refusals: dict[str, int], reason: str) -> None:
@@ -37,153 +41,166 @@ def count_refusal(refusals: dict[str, int], reason: str) -> None:
 
 
 @final
-class Digest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What an edge has.
-
-    versions: by edge, the version of its announcement, its latest heartbeat in milliseconds and the signature of that
-    heartbeat.
-    """
-
-    versions: dict[str, tuple[int, int, bytes]]
-
-
-@final
-class Delta(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """An answer to a digest.
-
-    announcements: those that the sender of the digest lacks. digest: what this edge has.
-    """
-
-    announcements: list[SignedAnnouncement]
-    digest: Digest
-
-
-@final
 @dataclass
-class _Entry:
-    """What is known of one edge. heartbeat: its own time in milliseconds. heard: our time when that last moved."""
+class Entry:
+    """What is known of one edge.
+
+    heartbeat: the last one of the announcement's incarnation. heard: our time when it last moved. left: the edge has
+    said that it leaves, without a signature, and has not been heard since. offsets: its clock less ours, in seconds, at
+    the last heartbeats.
+    """
 
     signed: SignedAnnouncement
     announcement: Announcement
-    heartbeat: int = 0
-    heartbeat_signature: bytes = b""
-    heard: float = 0.0
+    heard: float
+    heartbeat: Heartbeat | None = None
+    left: bool = False
+    offsets: deque[float] = field(default_factory=lambda: deque(maxlen=SKEW_SAMPLES))
+
+    @property
+    def member(self) -> Member:
+        """The edge, as a policy sees it."""
+        return Member(self.announcement.edge, self.announcement.region)
 
 
 @final
 @dataclass
 class Membership:
-    """The edges that one edge knows.
+    """The edges that one edge knows, itself included.
 
-    me: the name of this edge. verify: decodes an announcement or raises ``AnnouncementError``. seeds: addresses to
-    start from. down_after: seconds without a new heartbeat after which an edge counts as down. forget_after: seconds
-    without one after which an edge is forgotten. sign_heartbeat: signs a heartbeat of this edge. verify_heartbeat:
-    checks that the edge of an announcement has signed a heartbeat. refusals: counts by reason.
+    me: the name of this edge. wall: seconds since 1970 by this machine's clock, only to tell others and to measure how
+    far clocks are apart. down_after: seconds without a new heartbeat after which an edge counts as down. forget_after:
+    seconds without one after which an edge is forgotten. refusals: counts by reason. Every ``now`` is in seconds of a
+    clock that never jumps.
     """
 
     me: str
-    verify: Callable[[SignedAnnouncement], Announcement]
-    seeds: Sequence[str]
+    credentials: Credentials
+    wall: Callable[[], float]
     down_after: float = 5.0
     forget_after: float = 7 * 24 * 3600.0
-    sign_heartbeat: Callable[[int], bytes] = lambda _: b""
-    verify_heartbeat: Callable[[SignedAnnouncement, int, bytes], bool] = lambda *_: True
     refusals: dict[str, int] = field(default_factory=dict)
-    _entries: dict[str, _Entry] = field(default_factory=dict)
+    entries: dict[str, Entry] = field(default_factory=dict)
+
+    @property
+    def own(self) -> Entry:
+        """What this edge says of itself."""
+        return self.entries[self.me]
 
     def announce(self, signed: SignedAnnouncement, now: float) -> None:
-        """Replace this edge's announcement, with a new heartbeat."""
-        announcement = self.verify(signed)
-        old = self._entries.get(self.me)
-        # Versions grow across restarts even if the clock was set back. Starting from them, heartbeats do too.
-        heartbeat = max(old.heartbeat if old else 0, announcement.version)
-        self._entries[self.me] = _Entry(signed, announcement, heartbeat)
+        """Replace this edge's announcement, with a new heartbeat. It becomes newer than the last one if it is not."""
+        announcement, old = decode_announcement(signed), self.entries.get(self.me)
+        if old is not None and announcement.order <= old.announcement.order:
+            version = min(old.announcement.version + 1, MAX_COUNT)
+            signed = self.credentials.sign(msgspec.structs.replace(announcement, version=version))
+            announcement = decode_announcement(signed)
+        entry = Entry(signed, announcement, now)
+        if old is not None and old.announcement.incarnation == announcement.incarnation:
+            entry.heartbeat = old.heartbeat
+        self.entries[self.me] = entry
         self.renew_heartbeat(now)
 
     def renew_heartbeat(self, now: float) -> None:
-        """Raise this edge's heartbeat to the current time, or by 1 if the clock has jumped back."""
-        entry = self._entries[self.me]
-        entry.heartbeat, entry.heard = max(entry.heartbeat + 1, int(now * 1000)), now
-        entry.heartbeat_signature = self.sign_heartbeat(entry.heartbeat)
+        """Sign the next heartbeat of this edge."""
+        entry = self.own
+        if entry.announcement.incarnation != self.credentials.incarnation.number:  # the certificate was renewed
+            self.announce(self.credentials.sign(entry.announcement), now)
+            return
+        count = min(entry.heartbeat.count + 1, MAX_COUNT) if entry.heartbeat is not None else 1
+        time = min(max(int(self.wall() * 1000), 0), MAX_COUNT)
+        entry.heartbeat, entry.heard = self.credentials.sign_heartbeat(count, time), now
 
-    def digest(self) -> Digest:
-        """Summarise what this edge has."""
-        return Digest(
-            {
-                edge: (entry.announcement.version, entry.heartbeat, entry.heartbeat_signature)
-                for edge, entry in self._entries.items()
-            }
-        )
+    def accept(self, signed: SignedAnnouncement, now: float) -> Announcement | None:
+        """Take an announcement and return it; None if it is no news. Raises ``AnnouncementError`` if it is refused.
 
-    def answer(self, digest: Digest, now: float) -> Delta:
-        """Merge the heartbeats of a digest, and return what its sender lacks."""
-        self._merge_heartbeats(digest, now)
-        return Delta(self.newer_than(digest), self.digest())
+        An announcement alone does not make a known edge alive again: that takes a heartbeat.
+        """
+        head = read_head(signed)
+        old = self.entries.get(head.edge)
+        if old is not None and head.order <= old.announcement.order:
+            return None
+        announcement = self.credentials.verify(signed)
+        if announcement.edge == self.me:
+            self._rise_above(announcement, now)
+            return None
+        if old is None:
+            if len(self.entries) >= MAX_EDGES:
+                raise AnnouncementError(f"the directory is full; allowed: at most {MAX_EDGES} edges")
+            entry = Entry(signed, announcement, now)
+        else:
+            entry = dataclasses.replace(old, signed=signed, announcement=announcement)
+            if announcement.incarnation != old.announcement.incarnation:
+                entry.heartbeat = None
+        self.entries[announcement.edge] = entry
+        return announcement
 
-    def merge(self, delta: Delta, now: float) -> list[Announcement]:
-        """Merge a delta; return the announcements that were new."""
-        new = []
-        for signed in delta.announcements:
-            try:
-                announcement = self.verify(signed)
-            except AnnouncementError as error:
-                count_refusal(self.refusals, str(error))
-                continue
-            old = self._entries.get(announcement.edge)
-            if announcement.edge == self.me or (old is not None and old.announcement.version >= announcement.version):
-                continue
-            if old is None:
-                entry = _Entry(signed, announcement, heard=now)
-            else:
-                entry = dataclasses.replace(old, signed=signed, announcement=announcement)
-            self._entries[announcement.edge] = entry
-            new.append(announcement)
-        self._merge_heartbeats(delta.digest, now)
-        return new
+    def _rise_above(self, heard: Announcement | Heartbeat, now: float) -> None:
+        """Begin an incarnation above one that others have heard of; after the last one, go on by version and count."""
+        self.credentials.incarnation.rise(above=heard.incarnation)
+        if self.me in self.entries:
+            own = self.own.announcement
+            version = heard.version + 1 if isinstance(heard, Announcement) else 0
+            version = min(max(own.version, version), MAX_COUNT)
+            if isinstance(heard, Heartbeat):
+                self.own.heartbeat = heard
+            self.announce(self.credentials.sign(msgspec.structs.replace(own, version=version)), now)
+        warn("own_announcement_overtaken", heard=heard.incarnation, incarnation=self.credentials.incarnation.number)
 
-    def newer_than(self, digest: Digest) -> list[SignedAnnouncement]:
-        """Return the announcements that the sender of a digest lacks."""
-        return [
-            entry.signed
-            for edge, entry in self._entries.items()
-            if digest.versions.get(edge, (-1, 0, b""))[0] < entry.announcement.version
-        ]
+    def is_news(self, edge: str, heartbeat: Heartbeat) -> bool:
+        """Whether a heartbeat is newer than the one known, of an edge that is not banned, in the known incarnation."""
+        entry = self.entries.get(edge)
+        if entry is None or heartbeat.incarnation != entry.announcement.incarnation:
+            return False
+        known = entry.heartbeat.count if entry.heartbeat is not None else -1
+        return heartbeat.count > known and not self.is_banned(entry)
 
-    def _merge_heartbeats(self, digest: Digest, now: float) -> None:
-        limit = int(now * 1000) + MAX_CLOCK_LEAD_MS
-        for edge, (_, heartbeat, signature) in digest.versions.items():
-            entry = self._entries.get(edge)
-            if entry is None or edge == self.me or not entry.heartbeat < heartbeat <= limit:
-                continue
-            if self.verify_heartbeat(entry.signed, heartbeat, signature):
-                entry.heartbeat, entry.heartbeat_signature, entry.heard = heartbeat, signature, now
-            else:
-                count_refusal(self.refusals, f"a heartbeat of {edge} has a wrong signature")
+    def accept_heartbeat(self, edge: str, heartbeat: Heartbeat, now: float) -> None:
+        """Note a heartbeat, if it is news: its edge is alive. Raises ``AnnouncementError`` if it is refused."""
+        if not self.is_news(edge, heartbeat):
+            return
+        entry = self.entries[edge]
+        self.credentials.verify_heartbeat(entry.signed, heartbeat)
+        if edge == self.me:  # this incarnation is not the first with its number: the last one could not be stored
+            self._rise_above(heartbeat, now)
+            return
+        entry.heartbeat, entry.heard, entry.left = heartbeat, now, False
+        entry.offsets.append(heartbeat.time / 1000 - self.wall())
+
+    def leave(self, edge: str) -> None:
+        """Note that an edge leaves; its next heartbeat brings it back."""
+        entry = self.entries.get(edge)
+        if entry is not None and edge != self.me:
+            entry.left = True
+
+    def is_banned(self, entry: Entry) -> bool:
+        """Whether the policy bans an edge. Nothing that it says counts, and nothing of it is passed on."""
+        return self.credentials.ban(entry.member) is not None
 
     def alive(self, now: float) -> dict[str, Announcement]:
         """Return the announcements of the edges that are alive, this one included."""
+        return {edge: entry.announcement for edge, entry in self.entries.items() if self._is_alive(edge, entry, now)}
+
+    def _is_alive(self, edge: str, entry: Entry, now: float) -> bool:
+        if entry.announcement.gone or edge == self.me:
+            return not entry.announcement.gone
+        is_heard = not entry.left and now - entry.heard <= self.down_after
+        return is_heard and not self.is_banned(entry) and not self.credentials.is_revoked(entry.signed)
+
+    def skews(self, now: float) -> Mapping[str, float]:
+        """Return how many seconds the clock of each edge that is alive is ahead of ours, as far as measured.
+
+        A heartbeat on its way can only make a clock look late, so the largest of the last offsets is the best.
+        """
+        alive = self.alive(now)
         return {
-            edge: entry.announcement
-            for edge, entry in self._entries.items()
-            if not entry.announcement.gone and (edge == self.me or now - entry.heard <= self.down_after)
+            edge: max(entry.offsets) for edge, entry in self.entries.items() if edge in alive and len(entry.offsets)
         }
 
     def forget(self, now: float) -> None:
-        """Drop the edges that have been down for longer than ``forget_after``."""
-        self._entries = {
+        """Drop the edges that are revoked, and those that have been down for longer than ``forget_after``."""
+        self.entries = {
             edge: entry
-            for edge, entry in self._entries.items()
-            if edge == self.me or now - entry.heard <= self.forget_after
+            for edge, entry in self.entries.items()
+            if edge == self.me
+            or (now - entry.heard <= self.forget_after and not self.credentials.is_revoked(entry.signed))
         }
-
-    def choose_contacts(self, rng: random.Random, now: float) -> list[str]:
-        """Choose the addresses to contact in this round: two edges that are alive, and one that is down or a seed."""
-        alive = self.alive(now)
-        own = self._entries[self.me].announcement.address
-        live = sorted({announcement.address for edge, announcement in alive.items() if edge != self.me})
-        others = [entry.announcement for edge, entry in self._entries.items() if edge not in alive]
-        down = {announcement.address for announcement in others if not announcement.gone}
-        candidates = sorted((down | set(self.seeds)) - set(live) - {own})
-        return rng.sample(live, min(LIVE_CONTACTS, len(live))) + rng.sample(
-            candidates, min(DOWN_CONTACTS, len(candidates))
-        )

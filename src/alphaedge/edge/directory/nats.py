@@ -1,13 +1,14 @@
 """A directory for large fleets: each edge keeps its signed announcement in a key-value bucket of a NATS cluster.
 
-An edge repeats its announcement a few times in ``down_after_seconds``, and all others receive it. An edge that is not
-heard for that long counts as down. The bucket serves edges that join: they need not wait for the next repetition. (It
-drops silent edges by itself, but does not tell subscribers.) Without it, as while its servers elect a leader, the edges
-go on. Every edge receives from every other: in a fleet of thousands, ``down_after_seconds`` should be 60.
+An edge repeats its announcement a few times in ``down_after_seconds``, each time with a new heartbeat, and all others
+receive it. An edge that is not heard for that long counts as down. The bucket serves edges that join: they need not
+wait for the next repetition. (It drops silent edges by itself, but does not tell subscribers.) Without it, as while its
+servers elect a leader, the edges go on. Every edge receives from every other: in a fleet of thousands,
+``down_after_seconds`` should be 60.
 
 The cluster is not trusted more than any peer. The value of a key counts only if the edge of that key has signed it, and
-if it is not older than the last one. Only removals are not signed: the permissions of the server keep edges from
-removing the keys of others (``nats_server_config``), and an edge that was removed is back with its next repetition.
+if it is newer than the last one. Only removals are not signed: the permissions of the server keep edges from removing
+the keys of others (``nats_server_config``), and an edge that was removed is back with its next repetition.
 """
 
 import asyncio
@@ -17,11 +18,9 @@ import random
 import ssl
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, final
 from urllib.parse import urlsplit
 
-import msgspec
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -31,12 +30,20 @@ from nats.js.errors import APIError, BucketNotFoundError
 from nats.js.kv import KV_DEL, KV_OP
 
 from alphaedge.edge.config import NatsConfig
-from alphaedge.edge.directory.membership import count_refusal
-from alphaedge.edge.directory.nats_server_config import INBOX_PREFIX, KEY_PREFIX, bucket_key
+from alphaedge.edge.directory.beacons import Beacons
+from alphaedge.edge.directory.clock_skew import SkewAlarm
+from alphaedge.edge.directory.gossip import SLICE_SECONDS
+from alphaedge.edge.directory.membership import Membership
+from alphaedge.edge.directory.nats_server_config import (
+    INBOX_PREFIX,
+    KEY_PREFIX,
+    bucket_key,
+    edge_of_key,
+    news_prefix,
+)
 from alphaedge.edge.log import info, warn
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
 from alphaedge.edge.trust.credentials import Credentials, check_loopback
-from alphaedge.errors import AnnouncementError
 
 REPETITIONS: Final = 3  # of an announcement in ``down_after_seconds``
 REQUEST_TIMEOUT_SECONDS: Final = 2  # also for connecting
@@ -49,21 +56,10 @@ LAST_OF_EACH_KEY: Final = ConsumerConfig(
 
 
 @final
-@dataclass
-class _Entry:
-    """The last announcement of another edge. heard: when, by our clock. left: the edge has removed its key since."""
-
-    value: bytes
-    announcement: Announcement
-    heard: float
-    left: bool = False
-
-
-@final
 class NatsDirectory:
     """A directory in a NATS cluster. It never blocks the edge: while the cluster is away, the edge is alone.
 
-    clock: seconds, of which only differences matter.
+    clock: seconds, of which only differences matter; it never jumps. wall: seconds since 1970, to tell others.
     """
 
     def __init__(
@@ -72,18 +68,19 @@ class NatsDirectory:
         edge: str,
         credentials: Credentials,
         clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._config, self._edge, self._credentials, self._clock = config, edge, credentials, clock
+        self._membership = Membership(edge, credentials, wall, down_after=config.down_after_seconds)
+        self._skew_alarm, self._slice = SkewAlarm(edge), 0.0
         self._ssl_context = credentials.ssl_context(ssl.Purpose.SERVER_AUTH)
         if self._ssl_context is None:
             for server in config.servers:
                 check_loopback("peers.nats.servers", urlsplit(server).hostname or server)
         self._repeat_seconds = config.down_after_seconds / REPETITIONS
+        self._beacons = Beacons(self._membership, self._repeat_seconds, random.Random())
         self._subject_prefix = f"$KV.{config.bucket}.{KEY_PREFIX}"
-        self._subject = f"$KV.{config.bucket}.{bucket_key(edge)}"
-        self._own: Announcement | None = None
-        self._value = b""
-        self._entries, self._refusals = dict[str, _Entry](), dict[str, int]()
+        self._subject, self._news_prefix = f"$KV.{config.bucket}.{bucket_key(edge)}", news_prefix(config.bucket)
         self._task: asyncio.Task[None] | None = None
         self._stream: JetStreamContext | None = None  # while there is a connection
         self._wake, self._bucket_lost = asyncio.Event(), asyncio.Event()
@@ -96,33 +93,30 @@ class NatsDirectory:
 
     async def announce(self, signed: SignedAnnouncement) -> None:
         """See ``Directory``. While the cluster is away, the announcement waits until it is back."""
-        self._own = self._credentials.verify(signed)
-        self._value = msgspec.msgpack.encode(signed)
+        self._membership.announce(signed, self._clock())
         self._wake.set()
 
     def alive(self) -> Mapping[str, Announcement]:
         """See ``Directory``."""
-        oldest = self._clock() - self._config.down_after_seconds
-        present = {
-            edge: entry.announcement
-            for edge, entry in self._entries.items()
-            if not entry.left and entry.heard >= oldest
-        }
-        if self._own is not None:
-            present[self._edge] = self._own
-        return {edge: announcement for edge, announcement in present.items() if not announcement.gone}
+        return self._membership.alive(self._clock())
 
     def refusals(self) -> Mapping[str, int]:
         """See ``Directory``."""
-        return self._refusals
+        return self._membership.refusals
+
+    def skews(self) -> Mapping[str, float]:
+        """See ``Directory``."""
+        return self._membership.skews(self._clock())
 
     async def close(self) -> None:
         """See ``Directory``. Removes this edge's key, so that peers see at once that it has left."""
         self._leaving = True
-        if self._stream is not None and self._own is not None:
-            removal = {} if self._own.gone else {KV_OP: KV_DEL}
+        if self._stream is not None and self._has_announced:
+            removal = {} if self._membership.own.announcement.gone else {KV_OP: KV_DEL}
             with contextlib.suppress(nats.errors.Error, OSError):
-                await self._stream.publish(self._subject, b"" if removal else self._value, headers=removal)
+                await self._stream.publish(
+                    self._subject, b"" if removal else self._beacons.write(self._clock()), headers=removal
+                )
         if self._task is not None:
             await cancel_task(self._task)
 
@@ -142,13 +136,16 @@ class NatsDirectory:
         try:
             await self._connect(connection)
             await connection.subscribe(f"{self._subject_prefix}>", cb=self._receive)
+            await connection.subscribe(f"{self._news_prefix}>", cb=self._receive_news)
             self._stream = connection.jetstream(timeout=REQUEST_TIMEOUT_SECONDS)
             keeper = asyncio.create_task(self._keep_bucket(connection, self._stream))
             while connection.is_connected:
                 self._wake.clear()
                 end = time.monotonic() + self._repeat_seconds
-                if self._own is not None and not self._leaving:
+                if self._has_announced and not self._leaving:
                     await self._repeat(self._stream)
+                    for news in self._beacons.write_news(self._clock()):
+                        await connection.publish(self._news_prefix + bucket_key(self._edge), news)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(end - time.monotonic()):
                         await self._wake.wait()
@@ -186,10 +183,17 @@ class NatsDirectory:
     async def _note_close(self) -> None:
         self._wake.set()
 
+    @property
+    def _has_announced(self) -> bool:
+        return self._edge in self._membership.entries
+
     async def _repeat(self, stream: JetStreamContext) -> None:
-        """Publish the announcement as it was signed. Peers receive it even if the bucket does not store it."""
+        """Publish the announcement with a new heartbeat. Peers receive it even if the bucket does not store it."""
+        self._membership.forget(self._clock())
+        for event, fields in self._skew_alarm.check(self.skews()):
+            warn(event, **fields)
         try:
-            await stream.publish(self._subject, self._value, timeout=self._repeat_seconds)
+            await stream.publish(self._subject, self._beacons.write(self._clock()), timeout=self._repeat_seconds)
         except nats.errors.Error as error:
             self._unacknowledged += 1
             self._bucket_lost.set()
@@ -246,31 +250,24 @@ class NatsDirectory:
         self._failing = True
 
     async def _receive(self, message: Msg, *, live: bool = True) -> None:
-        """Accept an announcement or refuse it. live: just published, so its edge is alive; else from the bucket."""
-        edge, now = message.subject.removeprefix(self._subject_prefix).replace("=", "."), self._clock()
-        entry = self._entries.get(edge)
-        if edge == self._edge:
-            return
-        if entry is not None and message.data in (b"", entry.value):  # removed, or verified before
-            if live:
-                entry.left, entry.heard = not message.data, now
-        elif message.data:
-            announcement = self._verify(message.data, edge)
-            if announcement is not None and (entry is None or announcement.version >= entry.announcement.version):
-                self._entries[edge] = _Entry(message.data, announcement, now)
+        """Take the value of a key or refuse it. live: just published, not from the bucket."""
+        edge = edge_of_key(message.subject.removeprefix(self._subject_prefix))
+        await self._yield_in_time()
+        if message.data:
+            self._beacons.read(edge, message.data, self._clock())
+        elif live:
+            self._membership.leave(edge)
 
-    def _verify(self, value: bytes, edge: str) -> Announcement | None:
-        try:
-            announcement = self._credentials.verify(msgspec.msgpack.decode(value, type=SignedAnnouncement))
-            if announcement.edge == edge:
-                return announcement
-            reason = f"an announcement of {announcement.edge} is under the key of {edge}"
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            reason = f"the value under the key of {edge} can't be decoded ({error})"
-        except AnnouncementError as error:
-            reason = str(error)
-        count_refusal(self._refusals, reason)
-        return None
+    async def _receive_news(self, message: Msg) -> None:
+        sender = edge_of_key(message.subject.removeprefix(self._news_prefix))
+        await self._yield_in_time()
+        self._beacons.read_news(sender, message.data, self._clock())
+
+    async def _yield_in_time(self) -> None:
+        """Let the event loop run: the client hands over all messages that have arrived without a pause."""
+        if time.perf_counter() > self._slice:
+            await asyncio.sleep(0)
+            self._slice = time.perf_counter() + SLICE_SECONDS
 
 
 async def cancel_task(task: asyncio.Task[None]) -> None:

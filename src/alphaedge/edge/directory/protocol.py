@@ -25,6 +25,10 @@ class Directory(Protocol):
         """Count the announcements that were refused, by reason."""
         ...
 
+    def skews(self) -> Mapping[str, float]:
+        """Return how many seconds the clocks of the edges that are alive are ahead of this one's, as far as known."""
+        ...
+
     async def close(self) -> None:
         """Leave. Peers notice at once if the last announcement said that this edge is gone, else after a while."""
         ...

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar, final
 
 from alphaedge.edge.config import EdgeConfig
+from alphaedge.edge.directory.clock_skew import own_skew
 from alphaedge.edge.directory.protocol import Directory
 from alphaedge.edge.learning.loop import POLL_INTERVAL_SECONDS, LearningLoop
 from alphaedge.edge.learning.publication import PulledModel, PullRequest
@@ -150,7 +151,6 @@ class PeerDriver:
         self._policy.refresh()
         try:
             if self._credentials.refresh():
-                info("certificate_renewed")
                 await self._announce()
         except (AlphaEdgeError, OSError) as error:  # half written, say: it is read again soon
             warn("certificate_refused", reason=error)
@@ -219,8 +219,7 @@ class PeerDriver:
 
     def _announcement(self) -> Announcement:
         learner, status = self.learning.learner, self.learning.status
-        # It grows even if the clock is set back.
-        status.announcement_version = max(status.announcement_version + 1, time.time_ns() // 1_000_000)
+        status.announcement_version += 1
         return Announcement(
             edge=self.config.edge,
             region=self.config.region,
@@ -322,9 +321,19 @@ class PeerDriver:
             count = self._pulls.bytes.get(edge)
             if count is not None:
                 peer.request_bytes, peer.dense_bytes, peer.row_bytes = count.request, count.dense, count.rows
-        self.learning.status.announcements_refused = sum(self.directory.refusals().values())
+        self._report_identity()
         others = {
             edge: EdgeView(region=a.region, alive=True, same_schema=a.schema == self.learning.schema, vitals=a.vitals)
             for edge, a in alive.items()
         }
         self.learning.report(self.peers, time.time(), others)
+
+    def _report_identity(self) -> None:
+        status, skews = self.learning.status, self.directory.skews()
+        status.announcements_refused = sum(self.directory.refusals().values())
+        status.incarnation = self._credentials.incarnation.number
+        status.certificate_days = self._credentials.days_left()
+        status.revocations = self._credentials.revocations.number
+        status.clock_skew = own_skew(skews)
+        for edge, peer in self.peers.items():
+            peer.clock_skew = skews.get(edge, 0.0)

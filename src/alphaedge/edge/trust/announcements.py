@@ -1,19 +1,19 @@
 """Announcements: what each edge says about itself, signed, so that any edge can pass it on and none can change it."""
 
-import datetime as dt
 import re
-from typing import Final, final
+from typing import Final, TypeVar, final
 
 import msgspec
-from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from alphaedge.edge.trust.certificates import KeyPair, check_certificate
-from alphaedge.errors import AnnouncementError, CertificateError
+from alphaedge.edge.trust.certificates import Identity, KeyPair
+from alphaedge.edge.trust.incarnation import Count, IncarnationNumber
+from alphaedge.errors import AnnouncementError, ForgedAnnouncement
 from alphaedge.monitoring.vitals import Vitals, is_plausible
 
+T = TypeVar("T")
 SIGNATURE_ALGORITHM: Final = ec.ECDSA(hashes.SHA256())
 MAX_ANNOUNCEMENT_BYTES: Final = 100_000
 SHARE_TOLERANCE: Final = 1e-6  # shares are rounded, so their sum may exceed 1 by a little
@@ -25,20 +25,40 @@ class Announcement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """What an edge says about itself.
 
     edge, region: as in its certificate. address: host:port at which peers reach it. schema: edges mix only with edges
-    of the same schema. version: grows with every announcement, across restarts too. publication: number of its last
-    publication. shares: its neighbours with their shares in its last mix. vitals: numbers for people to look at. gone:
-    it has left for good.
+    of the same schema. incarnation: grows with every start of the edge. version: grows with every announcement of an
+    incarnation. publication: number of its last publication. shares: its neighbours with their shares in its last mix.
+    vitals: numbers for people to look at. gone: it has left for good.
     """
 
     edge: str
     region: str
     address: str
     schema: str
-    version: int
+    incarnation: IncarnationNumber = 0
+    version: Count
     publication: int = 0
     shares: dict[str, float] = {}
     vitals: Vitals = Vitals()
     gone: bool = False
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Incarnation and version: of two announcements of an edge, the newer one has the larger."""
+        return self.incarnation, self.version
+
+
+@final
+class AnnouncementHead(msgspec.Struct, frozen=True):
+    """What tells whether an announcement is news, so that old ones need not be decoded and verified."""
+
+    edge: str
+    incarnation: IncarnationNumber
+    version: Count
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """See ``Announcement``."""
+        return self.incarnation, self.version
 
 
 @final
@@ -61,36 +81,41 @@ def sign_announcement(announcement: Announcement, pair: KeyPair) -> SignedAnnoun
     return SignedAnnouncement(payload, pair.key.sign(payload, SIGNATURE_ALGORITHM), certificate)
 
 
-def verify_announcement(signed: SignedAnnouncement, authority: x509.Certificate, now: dt.datetime) -> Announcement:
-    """Decode an announcement that the edge it describes has signed; raise ``AnnouncementError`` for any other."""
+def verify_announcement(signed: SignedAnnouncement, identity: Identity, key: ec.EllipticCurvePublicKey) -> Announcement:
+    """Decode an announcement that the edge it describes has signed; raise ``AnnouncementError`` for any other.
+
+    identity, key: of the announcement's certificate, which was checked before.
+    """
     try:
-        certificate = x509.load_der_x509_certificate(signed.certificate)
-        identity = check_certificate(certificate, authority, now)
-        key = certificate.public_key()
-        if not isinstance(key, ec.EllipticCurvePublicKey):
-            raise AnnouncementError(f"the key of {identity.edge} is not an elliptic curve key, so it can't sign")
         key.verify(signed.signature, signed.payload, SIGNATURE_ALGORITHM)
-    except (CertificateError, ValueError, UnsupportedAlgorithm) as error:
-        raise AnnouncementError(f"the certificate of an announcement is refused: {error}") from None
     except InvalidSignature:
-        raise AnnouncementError(f"an announcement of {identity.edge} has a wrong signature") from None
+        raise ForgedAnnouncement(f"an announcement of {identity.edge} has a wrong signature") from None
     announcement = decode_announcement(signed)
     if (announcement.edge, announcement.region) != (identity.edge, identity.region):
         claim = f"{announcement.edge} in {announcement.region}"
-        raise AnnouncementError(f"{identity.edge} in {identity.region} claims to be {claim}")
+        raise ForgedAnnouncement(f"{identity.edge} in {identity.region} claims to be {claim}")
     return announcement
 
 
 def decode_announcement(signed: SignedAnnouncement) -> Announcement:
     """Decode an announcement and check its values, but not its signature."""
-    try:
-        announcement = msgspec.msgpack.decode(signed.payload, type=Announcement)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise AnnouncementError(f"an announcement can't be decoded ({error})") from None
+    announcement = _decode(signed, Announcement)
     reason = _find_fault(announcement, len(signed.payload))
     if reason is not None:
         raise AnnouncementError(f"an announcement of {announcement.edge[:64]} {reason}")
     return announcement
+
+
+def read_head(signed: SignedAnnouncement) -> AnnouncementHead:
+    """Read what an announcement says of its edge and version. Nothing is verified."""
+    return _decode(signed, AnnouncementHead)
+
+
+def _decode(signed: SignedAnnouncement, kind: type[T]) -> T:
+    try:
+        return msgspec.msgpack.decode(signed.payload, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise AnnouncementError(f"an announcement can't be decoded ({error})") from None
 
 
 def _find_fault(announcement: Announcement, size: int) -> str | None:
@@ -100,30 +125,10 @@ def _find_fault(announcement: Announcement, size: int) -> str | None:
         return f"has {size} bytes; allowed: at most {MAX_ANNOUNCEMENT_BYTES}"
     if not ADDRESS_PATTERN.fullmatch(announcement.address):
         return f"has the address {announcement.address[:64]!r}; allowed: host:port"
-    if announcement.version < 0 or announcement.publication < 0:
-        return "has a negative version or publication; allowed: 0 or more"
+    if announcement.publication < 0:
+        return f"has the publication {announcement.publication}; allowed: 0 or more"
     if not all(0 <= share <= 1 for share in shares.values()) or sum(shares.values()) > 1 + SHARE_TOLERANCE:
         return "has impossible shares; allowed: each from 0 to 1, with a sum of at most 1"
     if not is_plausible(announcement.vitals):
         return "has vitals with too many links or with invalid names"
     return None
-
-
-def sign_heartbeat(edge: str, heartbeat: int, pair: KeyPair) -> bytes:
-    """Sign a heartbeat with the edge's own key."""
-    return pair.key.sign(_encode_heartbeat(edge, heartbeat), SIGNATURE_ALGORITHM)
-
-
-def verify_heartbeat(signed: SignedAnnouncement, heartbeat: int, signature: bytes) -> bool:
-    """Check that the edge of an announcement, which was verified before, has signed a heartbeat."""
-    key = x509.load_der_x509_certificate(signed.certificate).public_key()
-    assert isinstance(key, ec.EllipticCurvePublicKey)
-    try:
-        key.verify(signature, _encode_heartbeat(decode_announcement(signed).edge, heartbeat), SIGNATURE_ALGORITHM)
-    except InvalidSignature:
-        return False
-    return True
-
-
-def _encode_heartbeat(edge: str, heartbeat: int) -> bytes:
-    return f"{edge} is alive at {heartbeat}".encode()

@@ -21,7 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from alphaedge.errors import CertificateError, InvalidValue, check_number
 from alphaedge.names import NAME_PATTERN, check_name
 
-CLOCK_TOLERANCE: Final = dt.timedelta(minutes=5)  # a new certificate is valid from a little before now: clocks differ
+CLOCK_TOLERANCE: Final = dt.timedelta(days=1)  # a new certificate is valid from a day ago: a clock may be behind
 MIN_RSA_BITS: Final = 2048
 MIN_CURVE_BITS: Final = 256
 KEY_PURPOSES: Final = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
@@ -32,13 +32,14 @@ MAX_HOST_CHARACTERS: Final = 253
 @final
 @dataclass(frozen=True)
 class Identity:
-    """What a certificate says about an edge, and when the certificate is valid."""
+    """What a certificate says about an edge, when the certificate is valid, and its serial number."""
 
     edge: str
     region: str
     hosts: tuple[str, ...]
     not_before: dt.datetime
     not_after: dt.datetime
+    serial: int = 0
 
 
 @final
@@ -141,7 +142,12 @@ def read_identity(certificate: x509.Certificate) -> Identity:
     except x509.ExtensionNotFound:
         hosts = ()
     return Identity(
-        names["edge"], names["region"], hosts, certificate.not_valid_before_utc, certificate.not_valid_after_utc
+        edge=names["edge"],
+        region=names["region"],
+        hosts=hosts,
+        not_before=certificate.not_valid_before_utc,
+        not_after=certificate.not_valid_after_utc,
+        serial=certificate.serial_number,
     )
 
 
@@ -149,17 +155,20 @@ def check_certificate(certificate: x509.Certificate, authority: x509.Certificate
     """Return the identity in a certificate; refuse one that is weak, expired, not valid yet or of another authority."""
     for owner, one in (("authority's", authority), ("edge's", certificate)):
         _check_strength(owner, one)
-        if now < one.not_valid_before_utc:
-            raise CertificateError(
-                f"the {owner} certificate is not valid before {one.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
-            )
-        if now > one.not_valid_after_utc:
-            raise CertificateError(f"the {owner} certificate expired at {one.not_valid_after_utc:%Y-%m-%d %H:%M} UTC")
+        check_time(owner, one.not_valid_before_utc, one.not_valid_after_utc, now)
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature) as error:
         raise CertificateError("the certificate was not issued by this fleet's authority") from error
     return read_identity(certificate)
+
+
+def check_time(owner: str, not_before: dt.datetime, not_after: dt.datetime, now: dt.datetime) -> None:
+    """Refuse a certificate that is not valid yet, or no longer. owner: whose it is."""
+    if now < not_before:
+        raise CertificateError(f"the {owner} certificate is not valid before {not_before:%Y-%m-%d %H:%M} UTC")
+    if now > not_after:
+        raise CertificateError(f"the {owner} certificate expired at {not_after:%Y-%m-%d %H:%M} UTC")
 
 
 def _check_strength(owner: str, certificate: x509.Certificate) -> None:

@@ -7,9 +7,16 @@
 
 A name matches the region or the edge of that name, * matches every edge. Both ends enforce the policy: the edge that
 would pull does not ask, and the edge that is asked refuses.
+
+An edge that may neither give its model to anybody nor get one from anybody is banned: others ignore what it announces
+and refuse whatever it asks for, gossip too. ``alphaedge ban`` writes the two rules.
+
+    deny from=boston to=*
+    deny from=* to=boston
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -82,6 +89,22 @@ class Policy:
         for rule in self.rules:
             if rule.matches(sender, receiver):
                 return None if rule.allow else str(rule)
+        return None
+
+    def ban(self, member: Member) -> str | None:
+        """Return the rule that bans a member: rules that name it deny it everybody's model, and everybody its own."""
+        giving = self._closes(member, lambda rule: (rule.sender, rule.receiver))
+        getting = self._closes(member, lambda rule: (rule.receiver, rule.sender))
+        return str(giving) if giving is not None and getting is not None else None
+
+    def _closes(self, member: Member, sides: Callable[[PolicyRule], tuple[str, str]]) -> PolicyRule | None:
+        """Return the rule that closes one direction to a member as a whole. sides: its own in a rule, and the other."""
+        for rule in self.rules:
+            own, other = sides(rule)
+            if own in (member.edge, member.region) and (other == "*" or rule.allow):
+                return None if rule.allow else rule
+            if own == "*" and rule.allow:  # an exception for somebody, or for everybody
+                return None
         return None
 
     def allows(self, sender: Member, receiver: Member) -> bool:

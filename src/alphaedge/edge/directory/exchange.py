@@ -1,0 +1,190 @@
+"""What two edges tell each other when they gossip (anti-entropy). Pure: no I/O, and the time is an argument.
+
+An edge sends a digest: the version of every announcement that it has, and the latest heartbeat of every edge. The
+receiver answers with a delta, what it has that is newer. Announcements, heartbeats and revocation lists are signed, so
+it does not matter which edge passes them on.
+
+The work that a message may cause is bounded. It has a limited number of entries, only what is news is verified, and
+reading ends at the third false signature. Reading is a sequence of steps with one signature each, so that the caller
+can do something else in between.
+"""
+
+import random
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Final, final
+
+import msgspec
+
+from alphaedge.edge.directory.membership import MAX_EDGES, Membership, count_refusal
+from alphaedge.edge.directory.senders import Senders
+from alphaedge.edge.trust.announcements import SignedAnnouncement
+from alphaedge.edge.trust.heartbeats import Heartbeat
+from alphaedge.edge.trust.incarnation import Count, IncarnationNumber
+from alphaedge.edge.trust.revocations import SignedRevocations
+from alphaedge.errors import AnnouncementError, ForgedAnnouncement, PeerRequestTooLarge
+
+ANNOUNCEMENTS_PER_EDGE: Final = 2  # in a delta, for each edge that the receiver knows
+MORE_ANNOUNCEMENTS: Final = 32  # in a delta besides, so that a new edge learns of others
+TOLERANCE: Final = 32  # a receiver accepts so many more, because it may have forgotten edges meanwhile
+MAX_ANNOUNCEMENTS_BYTES: Final = 1_000_000  # in a delta, unless the first is larger
+MAX_FORGED: Final = 3  # false signatures in a message
+MAX_REFUSED: Final = 16  # announcements in a message that are refused for another reason
+LIVE_CONTACTS: Final = 2  # per round
+DOWN_CONTACTS: Final = 1  # per round, seeds included
+
+
+@final
+class Digest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What an edge has.
+
+    versions: by edge, the incarnation and the version of its announcement, and its latest heartbeat if there is one.
+    revocations: number of the revocation list.
+    """
+
+    versions: dict[str, tuple[IncarnationNumber, Count, Heartbeat | None]]
+    revocations: Count = 0
+
+
+@final
+class Delta(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """An answer to a digest.
+
+    announcements: those that the sender of the digest lacks. digest: what this edge has. revocations: its revocation
+    list, if the sender of the digest has an older one.
+    """
+
+    announcements: list[SignedAnnouncement]
+    digest: Digest
+    revocations: SignedRevocations | None = None
+
+
+def max_announcements(known: int) -> int:
+    """Return how many announcements a delta may have for an edge that knows so many edges."""
+    return ANNOUNCEMENTS_PER_EDGE * known + MORE_ANNOUNCEMENTS
+
+
+@final
+@dataclass
+class Exchange:
+    """Reads and writes the messages of one edge. seeds: addresses to start from. senders: how others behave."""
+
+    membership: Membership
+    seeds: Collection[str] = ()
+    senders: Senders = field(default_factory=Senders)
+
+    def digest(self) -> Digest:
+        """Summarise what this edge has."""
+        entries = self.membership.entries.items()
+        versions = {edge: (*entry.announcement.order, entry.heartbeat) for edge, entry in entries}
+        return Digest(versions, self.membership.credentials.revocations.number)
+
+    def delta(self, digest: Digest) -> Delta:
+        """Return what the sender of a digest lacks."""
+        revocations = self.membership.credentials.revocations
+        is_behind = digest.revocations < revocations.number
+        return Delta(self._newer_than(digest), self.digest(), revocations.signed if is_behind else None)
+
+    def _newer_than(self, digest: Digest) -> list[SignedAnnouncement]:
+        """Return the announcements that the sender of a digest lacks, as many as it accepts; the living ones first."""
+        found, size = list[SignedAnnouncement](), 0
+        for edge, entry in sorted(self.membership.entries.items(), key=lambda item: -item[1].heard):
+            known = digest.versions.get(edge, (-1, 0, None))[:2]
+            if known >= entry.announcement.order or self.membership.is_banned(entry):
+                continue
+            size += len(entry.signed.payload) + len(entry.signed.signature) + len(entry.signed.certificate)
+            if found and (len(found) >= max_announcements(len(digest.versions)) or size > MAX_ANNOUNCEMENTS_BYTES):
+                break
+            found.append(entry.signed)
+        return found
+
+    def read_digest(self, sender: str, digest: Digest, now: float) -> Iterator[None]:
+        """Take the heartbeats of a digest, step by step. sender: edge or address that it comes from."""
+        self.senders.check(sender, now)
+        if len(digest.versions) > MAX_EDGES:
+            raise PeerRequestTooLarge(f"a digest of {len(digest.versions)} edges; allowed: at most {MAX_EDGES}")
+        message = _Message(self, sender, now)
+        yield from self._read_heartbeats(message, digest)
+        message.end()
+
+    def read_delta(self, sender: str, delta: Delta, now: float) -> Iterator[None]:
+        """Take what a delta has that is newer, step by step. sender: edge or address that it comes from."""
+        self.senders.check(sender, now)
+        allowed = max_announcements(len(self.membership.entries)) + TOLERANCE
+        if len(delta.announcements) > allowed or len(delta.digest.versions) > MAX_EDGES:
+            found = f"{len(delta.announcements)} announcements and a digest of {len(delta.digest.versions)} edges"
+            raise PeerRequestTooLarge(f"{found}; allowed: at most {allowed} and {MAX_EDGES}")
+        message = _Message(self, sender, now)
+        if delta.revocations is not None:
+            self._read_revocations(message, delta.revocations)
+            yield
+        for signed in delta.announcements:
+            if message.is_over:
+                break
+            try:
+                self.membership.accept(signed, now)
+            except AnnouncementError as error:
+                message.refuse(error)
+            yield
+        yield from self._read_heartbeats(message, delta.digest)
+        message.end()
+
+    def _read_revocations(self, message: "_Message", signed: SignedRevocations) -> None:
+        try:
+            if self.membership.credentials.revocations.offer(signed):
+                self.membership.forget(message.now)
+        except AnnouncementError as error:
+            message.refuse(error)
+
+    def _read_heartbeats(self, message: "_Message", digest: Digest) -> Iterator[None]:
+        for edge, (_, _, heartbeat) in digest.versions.items():
+            if message.is_over:
+                break
+            if heartbeat is None or not self.membership.is_news(edge, heartbeat):
+                continue
+            try:
+                self.membership.accept_heartbeat(edge, heartbeat, message.now)
+            except AnnouncementError as error:
+                message.refuse(error)
+            yield
+
+    def choose_contacts(self, rng: random.Random, now: float) -> list[str]:
+        """Choose the addresses to contact in this round: two edges that are alive, and one that is down or a seed."""
+        membership, alive = self.membership, self.membership.alive(now)
+        own = membership.own.announcement.address
+        live = {announcement.address for edge, announcement in alive.items() if edge != membership.me}
+        others = [entry for edge, entry in membership.entries.items() if edge not in alive]
+        down = {e.announcement.address for e in others if not e.announcement.gone and not membership.is_banned(e)}
+        candidates = (down | set(self.seeds)) - live - {own}
+        return self._sample(live, LIVE_CONTACTS, rng, now) + self._sample(candidates, DOWN_CONTACTS, rng, now)
+
+    def _sample(self, addresses: set[str], count: int, rng: random.Random, now: float) -> list[str]:
+        ready = sorted(address for address in addresses if not self.senders.is_resting(address, now))
+        return rng.sample(ready, min(count, len(ready)))
+
+
+@final
+@dataclass
+class _Message:
+    """A message that is being read. is_over: too much of it was refused; the rest is not read."""
+
+    exchange: Exchange
+    sender: str
+    now: float
+    is_over: bool = False
+    _forged: int = 0
+    _refused: int = 0
+
+    def refuse(self, error: AnnouncementError) -> None:
+        count_refusal(self.exchange.membership.refusals, str(error))
+        if isinstance(error, ForgedAnnouncement):
+            self._forged += 1
+        else:
+            self._refused += 1
+        self.is_over = self._forged >= MAX_FORGED or self._refused >= MAX_REFUSED
+
+    def end(self) -> None:
+        if self._forged:
+            self.exchange.senders.blame(self.sender, self.now)
+        else:
+            self.exchange.senders.forgive(self.sender)

@@ -8,6 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from alphaedge import Settings
+from alphaedge.attacks.catalog import ATTACKS
 from alphaedge.cli import app, choices
 from alphaedge.core.methods import METHODS
 from alphaedge.experiments.plan import DATA_SETS, EXPERIMENTS
@@ -27,6 +28,7 @@ def default_in_help(command: str, parameter: str) -> str:
 
 def test_names_in_help_are_those_of_the_catalogs() -> None:
     assert tuple(METHODS) == choices.METHODS
+    assert tuple(ATTACKS) == choices.ATTACKS
     assert tuple(CATALOG) == choices.DATA_SETS
     assert EXPERIMENTS == choices.EXPERIMENTS
     assert DATA_SETS == choices.PAPER_DATA_SETS

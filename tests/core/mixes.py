@@ -65,8 +65,23 @@ class MixCase(NamedTuple):
         models = copy.deepcopy(self.models) if into is None else into
         weights = self.ones() if weights is None else weights
         weights = weights if isinstance(weights, Weights) else fresh(rule, weights)
-        mixing = Mixing(
-            models,
+        mixing = self.mixing(models, records=records, batches=batches, gradients=gradients, wanted=wanted)
+        after = rule.weigh(mixing, weights)
+        rule.mix(mixing, shares_of(after.raw, mixing.present))
+        return models, after
+
+    def mixing(
+        self,
+        models: ModelState | None = None,
+        *,
+        records: Tensor | None = None,
+        batches: Sequence[Batch] | None = None,
+        gradients: Gradients | None = None,
+        wanted: Sequence[Tensor] = (),
+    ) -> Mixing:
+        """What a rule sees."""
+        return Mixing(
+            self.models if models is None else models,
             self.held,
             self.ones() if records is None else records,
             batches or [self.batch],
@@ -74,9 +89,6 @@ class MixCase(NamedTuple):
             self.known,
             wanted,
         )
-        after = rule.weigh(mixing, weights)
-        rule.mix(mixing, shares_of(after.raw, mixing.present))
-        return models, after
 
     def ones(self) -> Tensor:
         edges, peers = self.held.index.shape

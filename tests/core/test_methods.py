@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from alphaedge.core import methods
+from alphaedge.core.home import Home
 from alphaedge.core.methods import (
     METHODS,
     Method,
@@ -64,8 +65,14 @@ def test_the_table_in_the_docstring_is_true() -> None:
         assert METHODS[name] is getattr(methods, name)
 
 
+def _trusting() -> Method:
+    return alphaedge(trial=None, home=Home())
+
+
 @pytest.mark.parametrize(
-    "three", [(alphaedge, randps, nops), (alphaedge_paper, randps_paper, nops_paper)], ids=["defaults", "paper"]
+    "three",
+    [(_trusting, randps, nops), (alphaedge_paper, randps_paper, nops_paper)],
+    ids=["defaults without trial and reset", "paper"],
 )
 def test_alphaedge_randps_and_nops_differ_in_their_selection_alone(three: tuple[Callable[[], Method], ...]) -> None:
     made = [make() for make in three]
@@ -75,6 +82,12 @@ def test_alphaedge_randps_and_nops_differ_in_their_selection_alone(three: tuple[
             assert [type(v) for v in values] == [Greedy, Random, Everybody]
         else:
             assert values[0] == values[1] == values[2], field.name
+
+
+def test_only_alphaedge_puts_peers_on_trial_and_resets_a_useless_mixed_model() -> None:
+    assert {name for name in METHODS if method(name).trial is not None} == {"alphaedge"}
+    homes = {name: method(name).home for name in METHODS}
+    assert {name for name, home in homes.items() if home is not None and home.reset_after} == {"alphaedge"}
 
 
 def test_k_is_the_same_for_all_methods() -> None:

@@ -16,6 +16,20 @@ METHODS: Final = (
     "randps-paper",
     "nops-paper",
 )
+ATTACKS: Final = (
+    "flipped-labels",
+    "random-model",
+    "negated-update",
+    "scaled-update",
+    "drift",
+    "poisoned-copy",
+    "free-rider",
+    "collusion",
+    "false-claims",
+    "poisoned-statistics",
+    "poisoned-rows",
+    "replayed-models",
+)
 DATA_SETS: Final = (
     "synthetic",
     "movielens",

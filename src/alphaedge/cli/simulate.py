@@ -8,7 +8,7 @@ import typer
 
 from alphaedge.cli import options
 from alphaedge.cli.base import EXIT_INTERRUPTED, exit_on_error
-from alphaedge.cli.choices import METHODS
+from alphaedge.cli.choices import ATTACKS, METHODS
 from alphaedge.cli.options import DATA_HELP, option
 
 EXAMPLES = """[bold]Examples[/]
@@ -18,6 +18,8 @@ alphaedge simulate
 alphaedge simulate --methods alphaedge,noagg --seeds 5 --out results/first
 
 alphaedge simulate --adversaries 0.25 --drop 0.25 --delay 5
+
+alphaedge simulate --attack random-model --adversaries 0.25
 
 alphaedge simulate --data movielens --methods alphaedge,noagg
 
@@ -99,7 +101,11 @@ def simulate(
     ] = None,
     adversaries: Annotated[
         float | None,
-        option("Share of edges that learn from flipped labels. Default: 0.", panel=_CONDITIONS, metavar="SHARE"),
+        option("Share of edges that are hostile. Default: 0.", panel=_CONDITIONS, metavar="SHARE"),
+    ] = None,
+    attack: Annotated[
+        str | None,
+        option(f"What hostile edges do: {', '.join(ATTACKS)}. Default: {ATTACKS[0]}.", panel=_CONDITIONS),
     ] = None,
     label_noise: Annotated[
         float | None,
@@ -163,6 +169,7 @@ def simulate(
                 "staleness": staleness,
                 "drop": drop,
                 "adversaries": adversaries,
+                "attack": attack,
                 "label_noise": label_noise,
             },
         }

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Final, Protocol, final
 
 import torch
-from torch import Tensor
+from torch import Tensor, vmap
 from torch.nn import functional as F
 
 from alphaedge.core.batch import Batch
@@ -150,12 +150,14 @@ def mixture(w: Tensor, own: Tensor, differences: Tensor) -> Tensor:
 class Objective:
     """The loss of a mixture on one batch: own model M_i and X_j = M_j - M_i in parts, as far as the batch needs them.
 
-    ``own`` are [g, F], ``differences`` [g, P, F]; ``slope`` maps mixtures [g, F] to dL/dM_agg [g, F], part by part.
+    ``own`` are [g, F], ``differences`` [g, P, F]; ``slope`` maps mixtures [g, F] to dL/dM_agg [g, F], part by part, and
+    ``loss`` maps them to L [g].
     """
 
     own: Sequence[Tensor]
     differences: Sequence[Tensor]
     slope: Callable[[list[Tensor]], Sequence[Tensor]]
+    loss: Callable[[list[Tensor]], Tensor]
 
 
 @final
@@ -210,15 +212,24 @@ class Mixing:
             peers.append(theirs.sub_(mine.unsqueeze(1)).masked_fill_(~counts.unsqueeze(3), 0).flatten(2))
             sizes.append(mine.shape[1:])
 
-        def slope(mixed: list[Tensor]) -> list[Tensor]:
+        def rows_of(mixed: list[Tensor]) -> list[Tensor]:
             parts = torch.split_with_sizes(mixed[1], [size.numel() for size in sizes], dim=1) if sizes else ()
-            rows = [part.reshape(len(part), *size) for part, size in zip(parts, sizes, strict=True)]
+            return [part.reshape(len(part), *size) for part, size in zip(parts, sizes, strict=True)]
+
+        def loss(mixed: list[Tensor]) -> Tensor:
+            outputs = self.gradients.outputs(mixed[0], rows_of(mixed), models.buffers, batch.inputs)
+            return vmap(self.gradients.model.loss.function)(outputs, batch.labels)
+
+        def slope(mixed: list[Tensor]) -> list[Tensor]:
+            rows = rows_of(mixed)
             found = self.gradients.gradient(mixed[0], rows, models.buffers, batch.inputs, batch.labels, training=False)
             return [found.dense, torch.cat([r.flatten(1) for r in found.rows], dim=1)] if sizes else [found.dense]
 
         if not sizes:
-            return Objective([models.dense], [self.differences], slope)
-        return Objective([models.dense, torch.cat(own, dim=1)], [self.differences, torch.cat(peers, dim=2)], slope)
+            return Objective([models.dense], [self.differences], slope, loss)
+        return Objective(
+            [models.dense, torch.cat(own, dim=1)], [self.differences, torch.cat(peers, dim=2)], slope, loss
+        )
 
     def weighted_mean(self, shares: Tensor) -> None:
         """Make each model the mean of all that take part, by their shares."""

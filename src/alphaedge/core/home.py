@@ -22,6 +22,7 @@ from alphaedge.errors import check_number
 # The lead that the other model gets over one whose loss is not finite: more than any memory forgets.
 BROKEN: Final = 1e30
 SMALLEST_LOSS: Final = 1e-12
+UNUSED_SHARE: Final = 0.05  # a mixed model with a smaller share in the predictions is of no use
 
 
 @final
@@ -32,22 +33,34 @@ class Home:
     memory: the discount per batch; 0.98 looks back over about 50 batches. temperature: how strongly a lead counts.
     trust: the mixed model's head start, as log odds, so that the home model costs nothing where mixing works.
     blend: whether the two outputs are averaged by their shares.
+    reset_after: after so many batches in a row with a share below ``UNUSED_SHARE`` the mixed model starts anew from the
+        home model; 0 is never. What a hostile peer has done to it would stay otherwise.
     """
 
     memory: float = 0.98
     temperature: float = 2.0
     trust: float = 2.0
     blend: bool = True
+    reset_after: int = 0
 
     def __post_init__(self) -> None:
         check_number("memory", self.memory, low=0, high=1)
         check_number("temperature", self.temperature, above=0)
         check_number("trust", self.trust)
+        check_number("reset_after", self.reset_after, low=0, whole=True)
 
     def share(self, lead: Tensor) -> Tensor:
         """The mixed model's share in the prediction, from its discounted lead G."""
         share = torch.sigmoid(self.trust + self.temperature * lead)
         return share if self.blend else (share >= 0.5).to(share.dtype)
+
+    def unused(self, batches: Tensor, lead: Tensor) -> Tensor:
+        """For how many batches in a row the mixed model has been of no use, after one more at this lead."""
+        return torch.where(torch.sigmoid(self.trust + self.temperature * lead) < UNUSED_SHARE, batches + 1, 0)
+
+    def is_lost(self, batches: Tensor) -> Tensor:
+        """Whether a mixed model that was of no use for so many batches is to start anew from the home model."""
+        return (batches >= self.reset_after) & (self.reset_after > 0)
 
     def update(self, lead: Tensor, mixed: Tensor, home: Tensor) -> Tensor:
         """The lead after a batch with these losses of the two models; a loss that is not finite decides for good."""

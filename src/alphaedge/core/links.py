@@ -18,12 +18,22 @@ class Link:
     numbers: what the aggregation rule keeps of it, by name (``PeerMemory.numbers``).
     publication: the newest that the edge holds rows of, -1 for none; pulled_at: the edge's aggregation at which it
     got that.
+    tried, excess: whether it has stood a trial, and its loss above the edge's own in the trials so far
+    (``core.trial``). exclusions: in a row. excluded_until: the edge's aggregation before which it is no candidate.
     """
 
     weight: float
     numbers: dict[str, float] = field(default_factory=dict)
     publication: int = -1
     pulled_at: int = -1
+    tried: bool = False
+    excess: float = 0.0
+    exclusions: int = 0
+    excluded_until: int = 0
+
+    def is_excluded(self, aggregation: int) -> bool:
+        """Whether the peer takes no part at that aggregation of the edge."""
+        return aggregation < self.excluded_until
 
 
 @final
@@ -69,6 +79,12 @@ class Links(Generic[P]):
             if j not in self.known:
                 self.known[j] = Link(fresh)
         self.neighbours = list(neighbours)
+
+    def restart(self, memory: PeerMemory) -> None:
+        """Give the edge's own model and its neighbours the weights that they started with."""
+        self.own = Link(memory.start)
+        for j in self.neighbours:
+            self.known[j].weight, self.known[j].numbers = memory.start, {}
 
     def drop(self, peer: P) -> None:
         """Remove a neighbour; its weight is 0 from now on, even if it is chosen again."""

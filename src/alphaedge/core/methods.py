@@ -11,7 +11,8 @@ uniweight  equal                K random ones, fixed
 noagg      alone                nobody
 ========== ==================== ===========================
 
-AlphaEdge, RandPS and NoPS differ in their peers alone, so with at most K + 1 edges they are one method.
+AlphaEdge, RandPS and NoPS differ in their peers, and in that AlphaEdge trusts nobody unproven (``Method.trial``) and
+resets a mixed model that is of no use (``Home.reset_after``).
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +32,10 @@ from alphaedge.core.rules.selection.greedy import Greedy
 from alphaedge.core.rules.selection.nobody import Nobody
 from alphaedge.core.rules.selection.random import Random
 from alphaedge.core.selection import Selection
+from alphaedge.core.trial import Trial
 from alphaedge.errors import check_choice, check_number
+
+RESET_AFTER: Final = 40  # batches; two aggregation periods
 
 
 @final
@@ -49,6 +53,7 @@ class Method:
         A mixed model holds little of the edge's own last training, and every further mix thins that again.
     statistics: running statistics (buffers) stay ``"local"`` or are ``"mixed"`` like parameters.
     home: the model that is never mixed, or None.
+    trial: how a peer's model proves itself before it counts, or None: every model counts.
     """
 
     aggregation: Aggregation
@@ -59,6 +64,7 @@ class Method:
     publish: Literal["trained", "mixed"] = "trained"
     statistics: Literal["local", "mixed"] = "local"
     home: Home | None = None
+    trial: Trial | None = None
 
     def __post_init__(self) -> None:
         check_rule("aggregation", self.aggregation, Aggregation)
@@ -74,17 +80,19 @@ class Method:
 
 
 def alphaedge(**changes: Any) -> Method:
-    """Learned weights, greedy two-hop peers, a home model. ``changes``: fields of ``Method``."""
-    return _composed(changes, aggregation=Learned(), selection=Greedy(), home=Home())
+    """Learned weights, greedy two-hop peers, a home model, peers on trial. ``changes``: fields of ``Method``."""
+    return _composed(
+        changes, aggregation=Learned(), selection=Greedy(), home=Home(reset_after=RESET_AFTER), trial=Trial()
+    )
 
 
 def randps(**changes: Any) -> Method:
-    """AlphaEdge with K random peers at every aggregation."""
+    """Learned weights with K random peers at every aggregation."""
     return _composed(changes, aggregation=Learned(), selection=Random(), home=Home())
 
 
 def nops(**changes: Any) -> Method:
-    """AlphaEdge with everybody as a peer."""
+    """Learned weights with everybody as a peer."""
     return _composed(changes, aggregation=Learned(), selection=Everybody(), home=Home())
 
 

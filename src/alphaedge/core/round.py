@@ -51,19 +51,21 @@ def mix(method: Method, gradients: Gradients, round: Round, *, finite: bool = Fa
     finite: whether to refuse weights that are not finite, with nothing mixed. A simulation lets them through, so that
     an edge whose model has broken down stops alone.
     """
-    rule, present = method.aggregation, round.held.present
-    if not bool(present.any()):  # every model stays as it is
-        return [[1.0] + [0.0] * present.shape[1] for _ in round.links]
-    weights = stack(round.links, present.shape[1], rule.memory, round.models.dense.dtype)
+    rule, answered = method.aggregation, round.held.present
+    if not bool(answered.any()):  # every model stays as it is
+        return [[1.0] + [0.0] * answered.shape[1] for _ in round.links]
     mixing = Mixing(round.models, round.held, round.records, round.batches, gradients, round.known, round.wanted)
+    if method.trial is not None:
+        mixing = method.trial.hold(mixing, round.links, round.aggregations)
+    weights = stack(round.links, answered.shape[1], rule.memory, round.models.dense.dtype)
     new = rule.weigh(mixing, weights)
     _check_weights(type(rule).__name__, new, weights, finite=finite)
-    shares = shares_of(new.raw, present)
+    shares = shares_of(new.raw, mixing.present)
     rule.mix(mixing, shares)
     unstack(new, round.links)
-    places = zip(round.links, round.publications, round.aggregations, present.tolist(), strict=True)
-    for links, numbers, aggregation, answered in places:
-        for peer, number, there in zip(links.neighbours, numbers, answered, strict=False):
+    places = zip(round.links, round.publications, round.aggregations, answered.tolist(), strict=True)
+    for links, numbers, aggregation, came in places:
+        for peer, number, there in zip(links.neighbours, numbers, came, strict=False):
             if there:
                 links.known[peer].publication, links.known[peer].pulled_at = number, aggregation
     rows: list[list[float]] = shares.tolist()
@@ -100,6 +102,8 @@ def select(
     rule = method.selection
     if (aggregations + 1) % rule.every:
         return
+    resting = {j for j, link in links.known.items() if link.is_excluded(aggregations + 1)}
+    candidates = [j for j in candidates if j not in resting] if resting else candidates
     view = View(
         edge=edge,
         neighbours=links.neighbours,

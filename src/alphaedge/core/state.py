@@ -116,3 +116,10 @@ class ModelState:
         for name, buffer in self.buffers.items():
             buffer.index_copy_(0, edges, part.buffers[name])
         self.steps.index_copy_(0, edges, part.steps)
+
+    def copy_edges(self, edges: Tensor, source: "ModelState") -> None:
+        """Make the named edges what they are in another state: parameters, rows, statistics and training."""
+        for mine, theirs in zip(self.tables, source.tables, strict=True):
+            for storage, other in ((mine.value, theirs.value), (mine.m, theirs.m), (mine.v, theirs.v)):
+                storage[mine.edges[edges]] = other[theirs.edges[edges]]
+        self.write(edges, source.select(edges))

@@ -61,7 +61,7 @@ class Inputs:
 @final
 @dataclass(frozen=True)
 class Labels:
-    """Labels of one run [T, B], edge by edge: what is scored, and what an edge is taught (flipped on an adversary)."""
+    """Labels of one run [T, B], edge by edge: what is scored, and what an edge is taught (an attack may flip those)."""
 
     scored: Tensor
     taught: Tensor
@@ -73,6 +73,8 @@ class Labels:
         """The labels under the run's noise and adversaries."""
         hostile = set(conditions.draw_adversaries(len(data.streams), seed))
         scored, taught = [], []
+        if not conditions.make_attack().flips_labels:
+            hostile = set()
         for edge, stream in enumerate(data.streams):
             labels = stream.labels[: inputs.count[edge] * size].to(dtype)
             noise = conditions.label_noise if edge in conditions.noisy_edges else 0.0
@@ -107,6 +109,7 @@ class Batches:
         self._at_input = torch.tensor(at_input)
         self.at_label = torch.tensor(at_label)
         self.count = [c for i in inputs for c in i.count]
+        self.size = self.scored.shape[1]  # examples of a batch
 
     def get(self, edges: Tensor, numbers: Tensor) -> Batch:
         """Batch ``numbers[k]`` of edge ``edges[k]``, stacked, with the labels that the edge is taught."""

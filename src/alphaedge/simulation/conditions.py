@@ -8,7 +8,9 @@ from collections.abc import Iterable
 import msgspec
 import numpy as np
 
-from alphaedge.errors import InvalidValue, check_number
+from alphaedge.attacks.attack import Attack
+from alphaedge.attacks.catalog import ATTACKS
+from alphaedge.errors import InvalidValue, check_choice, check_number
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -20,7 +22,8 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         An edge whose stream has ended stays as it was in its last period.
     drop_stretch: mean length of an outage in periods; 1 draws every period on its own.
     down_edges_pull: whether an edge that is down can still pull from others (it learns on in any case).
-    adversaries: share of edges, drawn per seed, that learn from flipped labels and otherwise follow the protocol.
+    adversaries: share of edges, drawn per seed, that are hostile.
+    attack: what the hostile edges do (``alphaedge.attacks``); otherwise they follow the protocol.
     label_noise: share of labels flipped on each edge of ``noisy_edges`` (scored as flipped, like real noise).
     noisy_edges: edges with label noise.
     joins, leaves: for some edges, the moment (0 to 1 of the run) at which they appear or go for good.
@@ -33,6 +36,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     drop_stretch: float = 1.0
     down_edges_pull: bool = True
     adversaries: float = 0.0
+    attack: str = "flipped-labels"
     label_noise: float = 0.0
     noisy_edges: tuple[int, ...] = (0,)
     joins: dict[int, float] = {}
@@ -45,6 +49,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         check_number("drop", self.drop, low=0, high=1)
         check_number("drop_stretch", self.drop_stretch, low=1)
         check_number("adversaries", self.adversaries, low=0, high=1)
+        check_choice("attack", self.attack, ATTACKS)
         check_number("label_noise", self.label_noise, low=0, high=1)
         for name in ("joins", "leaves"):
             for edge, moment in getattr(self, name).items():
@@ -69,6 +74,10 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """The hostile edges of this seed; their share is rounded to the nearest number of edges."""
         count = int(self.adversaries * edges + 0.5)
         return sorted(_rng(seed, 1).permutation(edges)[:count].tolist())
+
+    def make_attack(self) -> Attack:
+        """What the hostile edges do."""
+        return ATTACKS[self.attack]()
 
     def draw_noise(self, edge: int, events: int, share: float, seed: int) -> np.ndarray:
         """Which labels of a noisy edge are flipped, [events]."""

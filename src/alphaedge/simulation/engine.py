@@ -47,15 +47,29 @@ class Engine:
                 joining = [e for e in group if world.phase[e] == "to join"]
                 meeting = [e for e in group if world.phase[e] == "to aggregate"]
                 # A newcomer reads like everybody else: after this group's publications, or before them.
+                lost = self._reset_lost(meeting)
                 if publish_first:
-                    aggregate_group(world, meeting, self.block)
+                    aggregate_group(world, meeting, self.block, lost)
                 for edge in joining:
                     self._join(edge)
                 if not publish_first:
-                    aggregate_group(world, meeting, self.block)
+                    aggregate_group(world, meeting, self.block, lost)
             self._train()
             progress(world.log.progress(total))
         return world.log
+
+    def _reset_lost(self, edges: list[int]) -> list[int]:
+        """Start mixed models that have been of no use for long anew from the home models; the edges they belong to."""
+        if self.judge is None or self.home is None:
+            return []
+        lost = self.judge.lost(edges)
+        if lost:
+            self.world.models.copy_edges(torch.tensor(lost), self.home)
+            self.judge.forget(lost)
+            for edge in lost:
+                self.world.links[edge].restart(self.world.method.aggregation.memory)
+                self.world.log.resets[edge].append(int(self.world.aggregations[edge]))
+        return lost
 
     def _due(self) -> list[list[int]]:
         """Groups of edges whose next event may happen now: no earlier one waits for untrained batches."""
@@ -137,8 +151,8 @@ class Engine:
         world, model = self.world, self.world.gradients.model
         run = (world.batches, world.gradients, self.online)
         outputs = run_span(world.models, span, *run, same_pass=self.same_pass)
-        _note_rows(world, span)
-        world.records[span.edges] += (span.trained >= 0).sum(1) * outputs.shape[2]
+        _note_known(world, span)
+        world.note_trained(span.edges, span.trained)
         place, column = (span.predicted >= 0).nonzero(as_tuple=True)
         edges, numbers = span.edges[place], span.predicted[place, column]
         labels = world.batches.at_label[edges] + numbers
@@ -166,17 +180,12 @@ class Engine:
             )
 
 
-def _note_rows(world: World, span: TrainingSpan) -> None:
-    """Note which id rows the edges have met and trained."""
-    for numbers, flags in ((span.predicted, None), (span.trained, world.trained)):
-        place, column = (numbers >= 0).nonzero(as_tuple=True)
-        edges = span.edges[place].unsqueeze(1)
-        for t, rows in enumerate(world.batches.rows(edges.flatten(), numbers[place, column])):
-            if flags is not None:
-                flags[t][edges, rows] = True
-                flags[t][:, -1] = False
-            else:
-                since = world.known_since[t]
-                now = world.aggregations[edges]
-                since[edges, rows] = torch.where(since[edges, rows] < 0, now, since[edges, rows])
-                since[:, -1] = -1
+def _note_known(world: World, span: TrainingSpan) -> None:
+    """Note which id rows the edges have met."""
+    place, column = (span.predicted >= 0).nonzero(as_tuple=True)
+    edges = span.edges[place].unsqueeze(1)
+    for since, rows in zip(
+        world.known_since, world.batches.rows(edges.flatten(), span.predicted[place, column]), strict=True
+    ):
+        since[edges, rows] = torch.where(since[edges, rows] < 0, world.aggregations[edges], since[edges, rows])
+        since[:, -1] = -1

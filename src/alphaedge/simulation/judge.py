@@ -16,6 +16,7 @@ class Judge:
         self._home, self._delay = home, delay
         self._lead = torch.zeros(edges, dtype=dtype)
         self._unseen = torch.zeros(2, edges, delay + 1, dtype=dtype)  # a ring of the two models' losses by batch
+        self._unused = torch.zeros(edges, dtype=torch.long)  # batches in a row without a use of the mixed model
         self._count = torch.zeros(edges, dtype=torch.long)  # batches predicted so far
 
     def predict(self, edges: Tensor, mixed: Tensor, home: Tensor, mixed_loss: Tensor, home_loss: Tensor) -> Tensor:
@@ -26,4 +27,14 @@ class Judge:
         seen = edges[self._count[edges] > self._delay]
         mixed_then, home_then = self._unseen[:, seen, self._count[seen] % (self._delay + 1)]
         self._lead[seen] = self._home.update(self._lead[seen], mixed_then, home_then)
+        self._unused[seen] = self._home.unused(self._unused[seen], self._lead[seen])
         return found
+
+    def lost(self, edges: list[int]) -> list[int]:
+        """Those of the edges whose mixed model is to start anew."""
+        return [e for e, lost in zip(edges, self._home.is_lost(self._unused[edges]).tolist(), strict=True) if lost]
+
+    def forget(self, edges: list[int]) -> None:
+        """Judge the mixed models of some edges anew. Losses that are not revealed yet are those of the old ones."""
+        self._lead[edges], self._unused[edges] = 0, 0
+        self._unseen[0, edges] = self._unseen[1, edges]

@@ -1,5 +1,6 @@
 """Rounds of simulated edges: those that aggregate side by side publish, pull, mix and select (``core.round``)."""
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 import torch
@@ -14,18 +15,25 @@ from alphaedge.simulation.world import World
 T = TypeVar("T")
 
 
-def aggregate_group(world: World, edges: list[int], block: int) -> None:
-    """The rounds of some edges that need not wait for each other; at most ``block`` are computed at once."""
+def aggregate_group(world: World, edges: list[int], block: int, lost: Sequence[int] = ()) -> None:
+    """The rounds of some edges that need not wait for each other; at most ``block`` are computed at once.
+
+    lost: those whose mixed model has just started anew from the home model, which has trained on all that was revealed.
+    They do not mix in this round.
+    """
     for edge in edges:
         _reveal(world, edge)
+    for edge in lost:
+        world.note_trained(torch.tensor([edge]), torch.tensor([world.pending[edge]], dtype=torch.long))
     method = world.method
     if not method.aggregation.uses_peers:
         return
     if method.publish == "trained":
         world.publish(edges)
     able = [e for e in edges if world.pending[e]]
-    for start in range(0, len(able), block):
-        _mix(world, able[start : start + block])
+    mixing = [e for e in able if e not in lost]
+    for start in range(0, len(mixing), block):
+        _mix(world, mixing[start : start + block])
     for edge in able:
         base, links = world.base(edge), world.links[edge]
         select(
@@ -38,6 +46,8 @@ def aggregate_group(world: World, edges: list[int], block: int) -> None:
             rng=world.rng(edge, "peers"),
         )
     world.aggregations[able] += 1
+    for edge in lost:
+        world.pending[edge] = []
     if method.publish == "mixed":
         world.publish(edges)
 

@@ -54,6 +54,7 @@ class RunLog:
         self.pulls: list[dict[int, PullCount]] = [{} for _ in range(edges)]
         self.bytes = torch.zeros(edges, 3, dtype=torch.long)
         self.beyond_start = [0] * edges  # pulls so stale that they reached back to the initial model
+        self.resets: list[list[int]] = [[] for _ in range(edges)]  # aggregations at which the mixed model started anew
         self.stopped: dict[int, str] = {}
 
     def add_predictions(self, places: Tensor, predictions: Tensor, labels: Tensor) -> None:

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from typing import Literal, final
 
 import torch
+from torch import Tensor
 
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.links import Links
 from alphaedge.core.methods import Method
 from alphaedge.core.state import ModelState
+from alphaedge.simulation.adversaries import Adversaries
 from alphaedge.simulation.batches import Batches
 from alphaedge.simulation.conditions import Conditions
 from alphaedge.simulation.publications import Publications
@@ -46,6 +48,8 @@ class World:
         shared = method.statistics == "mixed" or (conditions.bootstrap and bool(conditions.joins))
         statistics = gradients.model.statistics() if shared else ()
         self.published = Publications(models, conditions.staleness + 1, statistics)
+        hostile = [conditions.draw_adversaries(self.n, seed) for seed in seeds]
+        self.adversaries = Adversaries(conditions.make_attack(), hostile, self.n, models.dense)
         self.records = torch.zeros(total, dtype=torch.long)  # that each edge has learned from
         self.trained = [torch.zeros(t.value.shape[:2], dtype=torch.bool) for t in models.tables]  # since publishing
         self.known_since = [torch.full(t.value.shape[:2], -1, dtype=torch.long) for t in models.tables]
@@ -103,6 +107,15 @@ class World:
             for j in self.links[edge].neighbours
         ]
 
+    def note_trained(self, edges: Tensor, numbers: Tensor) -> None:
+        """Note that edges [k] have learned from batches [k, S], -1 for none."""
+        self.records[edges] += (numbers >= 0).sum(1) * self.batches.size
+        place, column = (numbers >= 0).nonzero(as_tuple=True)
+        which = edges[place].unsqueeze(1)
+        for flags, rows in zip(self.trained, self.batches.rows(which.flatten(), numbers[place, column]), strict=True):
+            flags[which, rows] = True
+            flags[:, -1] = False
+
     def publish(self, edges: list[int]) -> None:
         """Let edges publish who their neighbours are, and their models if they have learned anything."""
         for edge in edges:
@@ -111,5 +124,6 @@ class World:
         if learned:
             some = torch.tensor(learned)
             self.published.publish(some, self.models, self.trained, self.records)
+            self.adversaries.forge(self, learned, self.trained)
             for flags in self.trained:
                 flags[some] = False

@@ -182,7 +182,7 @@ def _header(learner: Learner, schema: str, progress: Progress) -> _Header:
 
 
 def _tensors(learner: Learner) -> dict[str, Tensor]:
-    found = {"lead": learner.lead, "published.dense": learner.publication.dense}
+    found = {"lead": learner.lead, "unused": learner.unused, "published.dense": learner.publication.dense}
     for who, state in learner.states.items():
         found |= {f"{who}.dense": state.dense, f"{who}.m": state.dense_m, f"{who}.v": state.dense_v}
         found[f"{who}.steps"] = state.steps
@@ -220,7 +220,7 @@ def _restore(learner: Learner, data: bytes, schema: str) -> Progress:
         Numbering.restore(table.numbering.capacity, tensors[f"{t}.keys"].tolist(), tensors[f"{t}.order"].tolist())
         for t, table in enumerate(learner.tables)
     ]
-    learner.lead = tensors["lead"]
+    learner.lead, learner.unused = tensors["lead"], tensors.get("unused", learner.unused)
     for who, state in learner.states.items():
         state.dense, state.dense_m, state.dense_v = (tensors[f"{who}.{name}"] for name in ("dense", "m", "v"))
         state.steps = tensors[f"{who}.steps"]

@@ -62,6 +62,7 @@ class Learner:
         self.mixed = ModelState.start([model], [0])
         self.home = self.mixed.copy() if method.home else None
         self.lead = torch.zeros(1, dtype=model.dtype)
+        self.unused = torch.zeros(1, dtype=torch.long)  # batches in a row without a use of the mixed model
         self.tables = [
             IdRows(model.initial_table(t), [state.tables[t] for state in self.states.values()], capacity)
             for t, capacity in enumerate(capacities)
@@ -72,6 +73,7 @@ class Learner:
         self.topology: dict[str, float] = {}
         self.records = self.revealed = self.aggregations = 0
         self.waiting: list[Examples] = []  # for the mix to come
+        self.reset = False  # whether the mixed model started anew in this round
 
     @property
     def states(self) -> dict[str, ModelState]:
@@ -126,6 +128,7 @@ class Learner:
                 table.mark_changed(rows[0])
             losses = (loss(outputs[0], batch.labels[0]).unsqueeze(0) for outputs in (mixed, alone))
             self.lead = self.method.home.update(self.lead, *losses)
+            self.unused = self.method.home.unused(self.unused, self.lead)
         if waits:
             self.waiting.append(examples)
         self.revealed += 1
@@ -136,9 +139,25 @@ class Learner:
         return bool(self.waiting) and self.revealed % self.method.aggregate_every == 0
 
     def start_round(self) -> None:
-        """Begin a round: publish the model as it was trained, unless the method publishes mixed models."""
+        """Begin a round: publish the model as it was trained, unless the method publishes mixed models.
+
+        A mixed model that has been of no use for long starts anew from the home model first, and skips this mix.
+        """
+        if self.home is not None and self.method.home is not None and bool(self.method.home.is_lost(self.unused)):
+            self._reset(self.home)
         if self.method.publish == "trained":
             self._publish()
+
+    def _reset(self, home: ModelState) -> None:
+        """Start the mixed model anew from the home model, which has trained on the waiting batches already."""
+        self.reset = True
+        self.mixed.copy_edges(torch.tensor([0]), home)
+        self.lead, self.unused = torch.zeros_like(self.lead), torch.zeros_like(self.unused)
+        self.links.restart(self.method.aggregation.memory)
+        for table in self.tables:
+            table.mark_all_changed()
+        for examples in self.waiting:
+            self._note_trained(self._batch(examples))
 
     def _publish(self) -> None:
         """Let peers pull what was learned so far, and know who the neighbours are."""
@@ -171,7 +190,7 @@ class Learner:
         If nobody answered the edge's own model stays.
         """
         present = [peer in answered for peer in self.links.neighbours]
-        if not any(present) or not self.method.aggregation.uses_peers:
+        if not any(present) or not self.method.aggregation.uses_peers or self.reset:
             return {self.name: 1.0}
         peers = list(self.links.neighbours)
         batches = [self._batch(examples) for examples in self.waiting]  # first: it may make room for new ids
@@ -227,8 +246,10 @@ class Learner:
         if self.method.publish == "mixed":
             self._publish()
         waiting, self.waiting = self.waiting, []
-        for examples in waiting:
-            self._train(self._batch(examples))
+        if not self.reset:
+            for examples in waiting:
+                self._train(self._batch(examples))
+        self.reset = False
         return refused
 
     def _select(self, candidates: Sequence[str], topology: Mapping[str, Mapping[str, float]]) -> str | None:
@@ -249,10 +270,13 @@ class Learner:
 
     def _train(self, batch: Batch) -> Tensor:
         outputs, _ = learn(self.mixed, batch, self.gradients, self.online)
+        self._note_trained(batch)
+        return outputs
+
+    def _note_trained(self, batch: Batch) -> None:
         self.records += batch.labels.shape[1]
         for table, rows in zip(self.tables, batch.rows, strict=True):
             table.mark_trained(rows[0])
-        return outputs
 
     def _batch(self, examples: Examples) -> Batch:
         """A batch as the core sees it; ids that are new get rows."""

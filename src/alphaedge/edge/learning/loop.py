@@ -164,6 +164,9 @@ class LearningLoop:
     def start_round(self) -> None:
         """Begin a round: publish what was learned."""
         self.learner.start_round()
+        if self.learner.reset:
+            self.status.resets += 1
+            warn("mixed_model_reset", aggregation=self.learner.aggregations, reason="of no use beside the home model")
 
     @property
     def untaught(self) -> bool:

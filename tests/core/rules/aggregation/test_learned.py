@@ -129,14 +129,17 @@ class Toy(NamedTuple):
     def slope(self, parts: list[Tensor]) -> list[Tensor]:
         return [part - goal for part, goal in zip(parts, self.target.split([2, 3], dim=1), strict=True)]
 
+    def distance(self, parts: list[Tensor]) -> Tensor:
+        return ((torch.cat(parts, dim=1) - self.target) ** 2).sum(1) / 2
+
     def learn(self, weights: Weights, rule: Learned) -> Weights:
         differences = self.differences.masked_fill(~self.present.unsqueeze(2), 0).split([2, 3], dim=2)
-        objective = Objective(self.own.split([2, 3], dim=1), differences, self.slope)
+        objective = Objective(self.own.split([2, 3], dim=1), differences, self.slope, self.distance)
         return learn_weights(weights, self.present, [objective], rule)
 
     def loss(self, weights: Weights) -> Tensor:
         mixed = mixture(shares_of(weights.raw, self.present), self.own, self.differences)
-        return ((mixed - self.target) ** 2).sum(1) / 2
+        return self.distance([mixed])
 
 
 @st.composite

@@ -1,0 +1,99 @@
+"""The trial that a peer's model stands before it counts: it is scored on the edge's own revealed batches.
+
+With M_i the edge's own model and X_j = M_j - M_i, the probe M_i + s X_j is scored on batches that M_i has not trained
+on, and compared with M_i itself:
+
+    e_ij = L(M_i + s X_j) / L(M_i) - 1                smoothed over rounds, e <- memory e + (1 - memory) e_ij
+
+A model of ``tolerance`` or more above the own loss is excluded: it takes no part in the mix, its weight falls to 0, and
+it is no candidate for some rounds, twice as many after each further exclusion. Below that, what a peer claims to have
+learned from counts as far as the trial bears it out: fully for e <= 0, down to nothing at ``tolerance``.
+
+The probe is a mixture, not the peer's model alone: models of edges with other users can be bad alone and good to mix.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, final
+
+import torch
+from torch import Tensor
+
+from alphaedge.core.aggregation import Mixing, mixture
+from alphaedge.core.home import SMALLEST_LOSS
+from alphaedge.core.links import Link, Links
+from alphaedge.errors import check_number
+
+MAX_EXCESS: Final = 100.0  # of a loss that is not finite, or as good as
+
+
+@final
+@dataclass(frozen=True)
+class Trial:
+    """Settings of the trial.
+
+    tolerance: excess loss at which a peer is excluded. probe: s, the peer's share in the probe.
+    memory: how much of the excess is carried over from earlier rounds.
+    first_rest, longest_rest: rounds for which an excluded peer is no candidate.
+    """
+
+    tolerance: float = 0.1
+    probe: float = 0.5
+    memory: float = 0.5
+    first_rest: int = 2
+    longest_rest: int = 16
+
+    def __post_init__(self) -> None:
+        check_number("tolerance", self.tolerance, above=0)
+        check_number("probe", self.probe, above=0, high=1)
+        check_number("memory", self.memory, low=0, high=1)
+        check_number("first_rest", self.first_rest, low=1, whole=True)
+        check_number("longest_rest", self.longest_rest, low=self.first_rest, whole=True)
+
+    def hold(self, mixing: Mixing, links: Sequence[Links[Any]], aggregations: Sequence[int]) -> Mixing:
+        """Put every present peer on trial; the mixing that is left, with claims as far as they are borne out.
+
+        links: what each edge remembers of its peers, brought up to date. aggregations: rounds that each has finished.
+        """
+        excess = self._excess(mixing).tolist()
+        present = mixing.present.tolist()
+        trust = torch.zeros_like(mixing.records[:, 1:])
+        for g, (link, number) in enumerate(zip(links, aggregations, strict=True)):
+            for p, peer in enumerate(link.neighbours):
+                if not present[g][p]:
+                    continue
+                known = link.known[peer]
+                if not known.is_excluded(number):
+                    self._judge(known, excess[g][p], number)
+                present[g][p] = not known.is_excluded(number)
+                trust[g, p] = self.trust(known.excess)
+        records = torch.cat([mixing.records[:, :1], mixing.records[:, 1:] * trust], dim=1)
+        return replace(mixing, held=replace(mixing.held, present=torch.tensor(present)), records=records)
+
+    def trust(self, excess: float) -> float:
+        """How far a peer's claims count, from 0 to 1."""
+        return min(1.0, max(0.0, 1 - excess / self.tolerance))
+
+    def _judge(self, link: Link, excess: float, aggregation: int) -> None:
+        """Note the outcome of a trial; a peer that is excluded loses its weight and what the rule keeps of it."""
+        link.excess = self.memory * link.excess + (1 - self.memory) * excess if link.tried else excess
+        link.tried = True
+        if link.excess < self.tolerance:
+            link.exclusions = 0
+            return
+        rest = min(self.longest_rest, self.first_rest * 2**link.exclusions)
+        link.exclusions, link.excluded_until = link.exclusions + 1, aggregation + 1 + rest
+        link.weight, link.numbers = 0.0, {}
+
+    def _excess(self, mixing: Mixing) -> Tensor:
+        """The excess loss of every peer's probe, [g, P]; 0 where a peer is not present."""
+        edges, width = mixing.present.shape
+        shares = self.probe * torch.eye(width + 1, dtype=mixing.models.dense.dtype)
+        own, probes = mixing.records.new_zeros(edges), mixing.records.new_zeros(edges, width)
+        for objective in mixing.objectives():
+            own += objective.loss(list(objective.own))
+            parts = list(zip(objective.own, objective.differences, strict=True))
+            probed = [[mixture(share.expand(edges, -1), mine, x) for mine, x in parts] for share in shares[1:]]
+            probes += torch.stack([objective.loss(mixed) for mixed in probed], dim=1)
+        excess = probes / own.unsqueeze(1).clamp(min=SMALLEST_LOSS) - 1
+        return excess.nan_to_num(nan=MAX_EXCESS, posinf=MAX_EXCESS).clamp(max=MAX_EXCESS)

@@ -1,0 +1,87 @@
+"""The hostile edges of a simulation: after each of their publications, the attack forges what others may pull."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, final
+
+import torch
+from torch import Tensor
+
+from alphaedge.attacks.attack import Attack, Forgery, Scene
+from alphaedge.simulation.publications import Publications
+
+if TYPE_CHECKING:
+    from alphaedge.simulation.world import World
+
+
+@final
+class Adversaries:
+    """The attack, and what the hostile edges need for it.
+
+    hostile: by run, the local numbers of the hostile edges. start: dense parts at the start, [edges, D].
+    """
+
+    def __init__(self, attack: Attack, hostile: Sequence[Sequence[int]], n: int, start: Tensor) -> None:
+        self._attack, self._hostile, self._n = attack, hostile, n
+        self._edges = {run * n + local for run, some in enumerate(hostile) for local in some}
+        self._start = {edge: start[edge].clone() for edge in self._edges}
+        self._first: dict[int, tuple[Tensor, list[Tensor]]] = {}
+
+    def forge(self, world: "World", edges: Sequence[int], trained: Sequence[Tensor]) -> None:
+        """Forge the newest publications of those edges that are hostile. trained: their rows that were published."""
+        for edge in edges:
+            if edge in self._edges:
+                self._forge(world, edge, [rows[edge] for rows in trained])
+
+    def _forge(self, world: "World", edge: int, trained: Sequence[Tensor]) -> None:
+        published, number = world.published, int(world.published.number[edge])
+        slot, records = number % published.depth, published.records
+        if edge not in self._first:
+            self._first[edge] = (published.dense[slot, edge].clone(), [t[slot, edge].clone() for t in published.tables])
+        if self._attack.claims_all_rows:
+            trained = [torch.ones_like(rows) for rows in trained]
+            for rows in trained:
+                rows[-1] = False
+        places = [rows.nonzero().squeeze(1) for rows in trained]
+        forgery = _published(published, slot, edge, places)
+        forgery.shares = dict(world.topology[edge])
+        run, local = divmod(edge, self._n)
+        rng = torch.Generator().manual_seed(world.rng(edge, "attack").getrandbits(60))
+        victim = self._victim(world, edge, places, forgery)
+        dense, tables = self._first[edge]
+        first = Forgery(dense, [table[p] for table, p in zip(tables, places, strict=True)], {}, forgery.records)
+        accomplices = [other for other in self._hostile[run] if other != local]
+        self._attack.forge(forgery, Scene(self._start[edge], number, first, victim, accomplices, rng))
+        published.dense[slot, edge] = forgery.dense
+        records[slot, edge] = forgery.records
+        for name, value in forgery.statistics.items():
+            published.statistics[name][slot, edge] = value
+        for table, version, place, rows in zip(published.tables, published.version, places, forgery.rows, strict=True):
+            table[slot, edge, place] = rows
+            version[slot, edge, place] = number
+        world.topology[edge] = dict(forgery.shares)
+
+    def _victim(self, world: "World", edge: int, places: Sequence[Tensor], own: Forgery) -> Forgery | None:
+        """The newest publication of an honest edge, the same one each time."""
+        run, local = divmod(edge, self._n)
+        honest = [j for j in range(self._n) if j not in self._hostile[run]]
+        if not honest:
+            return None
+        other = run * self._n + honest[local % len(honest)]
+        number = int(world.published.number[other])
+        if not number:
+            return None
+        slot = number % world.published.depth
+        theirs = _published(world.published, slot, other, places)
+        for t, (version, place) in enumerate(zip(world.published.version, places, strict=True)):
+            lacking = version[slot, other, place] == 0
+            theirs.rows[t][lacking] = own.rows[t][lacking]
+        return theirs
+
+
+def _published(published: Publications, slot: int, edge: int, places: Sequence[Tensor]) -> Forgery:
+    return Forgery(
+        published.dense[slot, edge].clone(),
+        [table[slot, edge, place] for table, place in zip(published.tables, places, strict=True)],
+        {name: pool[slot, edge].clone() for name, pool in published.statistics.items()},
+        int(published.records[slot, edge]),
+    )

@@ -1,0 +1,110 @@
+"""Peers' models prove themselves on own revealed batches before they count."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alphaedge.core.aggregation import Mixing
+from alphaedge.core.links import Links
+from alphaedge.core.rules.aggregation.learned import Learned
+from alphaedge.core.trial import Trial
+from alphaedge.errors import InvalidValue
+from tests.core.mixes import mix_case
+
+
+def _links(g: int, width: int) -> list[Links[int]]:
+    return [Links.start(list(range(10, 10 + width)), Learned().memory) for _ in range(g)]
+
+
+def _case(seed: int = 0) -> tuple[Mixing, list[Links[int]]]:
+    case = mix_case("deepfm", seed=seed)
+    mixing = case.mixing()
+    present = torch.ones_like(mixing.present)
+    mixing = replace(mixing, held=replace(mixing.held, present=present))
+    return mixing, _links(*present.shape)
+
+
+def test_the_edges_own_model_as_a_peer_passes_with_all_its_claims() -> None:
+    mixing, links = _case()
+    own = replace(
+        mixing.held,
+        dense=mixing.models.dense.clone(),
+        tables=tuple(t.value[t.edges].clone() for t in mixing.models.tables),
+        has=tuple(torch.ones(len(t.edges), t.value.shape[1], dtype=torch.bool) for t in mixing.models.tables),
+        index=torch.arange(len(links)).unsqueeze(1).expand_as(mixing.held.index),
+    )
+    left = Trial().hold(replace(mixing, held=own), links, [0] * len(links))
+    assert bool(left.present.all())
+    torch.testing.assert_close(left.records, mixing.records, rtol=1e-3, atol=1e-3)
+
+
+def test_a_model_of_noise_is_excluded_and_loses_its_weight_and_its_candidacy() -> None:
+    mixing, links = _case()
+    noise = replace(mixing.held, dense=100 * torch.randn_like(mixing.held.dense))
+    left = Trial().hold(replace(mixing, held=noise), links, [0] * len(links))
+    assert not bool(left.present.any())
+    for each in links:
+        for link in each.known.values():
+            assert link.weight == 0
+            assert link.exclusions == 1
+            assert link.is_excluded(2)
+            assert not link.is_excluded(3)
+
+
+def test_a_model_that_is_not_finite_is_excluded() -> None:
+    mixing, links = _case()
+    broken = mixing.held.dense.clone()
+    broken[:, 0] = math.nan
+    left = Trial().hold(replace(mixing, held=replace(mixing.held, dense=broken)), links, [0] * len(links))
+    assert not bool(left.present.any())
+
+
+def test_each_further_exclusion_lasts_twice_as_long_up_to_a_limit() -> None:
+    mixing, links = _case()
+    noise = replace(mixing, held=replace(mixing.held, dense=100 * torch.randn_like(mixing.held.dense)))
+    trial, now, rests = Trial(first_rest=1, longest_rest=4), 0, []
+    for _ in range(5):
+        trial.hold(noise, links, [now] * len(links))
+        until = links[0].known[10].excluded_until
+        rests.append(until - now - 1)
+        now = until
+    assert rests == [1, 2, 4, 4, 4]
+
+
+def test_a_peer_that_rests_is_not_tried_even_if_it_answers() -> None:
+    mixing, links = _case()
+    links[0].known[10].excluded_until = 5
+    left = Trial().hold(mixing, links, [3] * len(links))
+    assert not bool(left.present[0, 0])
+    assert not links[0].known[10].tried
+
+
+def test_an_absent_peer_is_not_tried() -> None:
+    mixing, links = _case()
+    nobody = replace(mixing, held=replace(mixing.held, present=torch.zeros_like(mixing.present)))
+    Trial().hold(nobody, links, [0] * len(links))
+    assert not any(link.tried for each in links for link in each.known.values())
+
+
+@given(excess=st.floats(-0.5, 0.2))
+def test_claims_count_as_far_as_the_trial_bears_them_out(excess: float) -> None:
+    trial = Trial(tolerance=0.1)
+    borne_out = trial.trust(excess)
+    assert 0 <= borne_out <= 1
+    if excess <= 0:
+        assert borne_out == 1
+    if excess >= 0.1:
+        assert borne_out == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"tolerance": 0.0}, {"probe": 0.0}, {"probe": 1.5}, {"memory": -0.1}, {"first_rest": 0}, {"longest_rest": 1}],
+)
+def test_settings_out_of_range_are_refused_by_name(wrong: dict[str, float]) -> None:
+    with pytest.raises(InvalidValue, match=next(iter(wrong))):
+        Trial(**wrong)  # type: ignore[arg-type]

@@ -1,5 +1,6 @@
 """The configuration of a live edge: its name, its model, its ports and the peers that it trusts."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final, Literal, get_args
 
@@ -127,8 +128,11 @@ class MethodConfig(MethodSettings, frozen=True, kw_only=True, forbid_unknown_fie
                 raise InvalidValue(f"method.{name}", path, f"no rule of your own: {self.name} has no peers")
 
     def make(self) -> Method:
-        """Make the method."""
-        return self.apply(self.name)
+        """Make the method. By default it pulls ahead, so that no peer can make a round wait."""
+        made = self.apply(self.name)
+        if self.pull_ahead is None and made.aggregation.uses_peers and not made.pull_ahead:
+            return replace(made, pull_ahead=min(made.weight_batches, made.aggregate_every - 1))
+        return made
 
 
 def _check_together(section: str, **files: str | None) -> None:
@@ -143,8 +147,8 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The port for callers. token: a file with the token that callers must send, if any.
 
     max_body_bytes: the largest request body, and the most memory for its decoded values. max_examples: the most
-    examples, or labels, of one request. max_requests_per_second: of one caller, which is everybody with the token, or an
-    address; 0 for no limit. max_connections: open at once. max_connections_per_address: of these, from one address.
+    examples, or labels, of one request. max_requests_per_second: of one caller, which is everybody with the token, or
+    an address; 0 for no limit. max_connections: open at once. max_connections_per_address: of these, from one address.
     certificate, key: files, to serve over HTTPS. cores: `separate` gives the learner a core of its own.
     """
 

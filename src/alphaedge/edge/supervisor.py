@@ -37,7 +37,13 @@ async def supervise_learner(command: LearnerCommand) -> None:
     restarts = Backoff(FIRST_RESTART_SECONDS, MAX_RESTART_SECONDS)
     while True:
         began = time.monotonic()
-        process = await asyncio.create_subprocess_exec(*command.argv())
+        try:
+            process = await asyncio.create_subprocess_exec(*command.argv())
+        except (OSError, MemoryError) as error:  # no descriptor or memory is left now; there may be later
+            wait = restarts.failed(began)
+            log.warn("learner_start_failed", reason=error, restart_seconds=wait)
+            await asyncio.sleep(wait)
+            continue
         try:
             code = await process.wait()
         except asyncio.CancelledError:

@@ -55,7 +55,7 @@ class FleetView:
         while True:
             try:
                 await self._poll()
-            except OSError as error:  # on a full disk the history matters least
+            except (OSError, MemoryError) as error:  # without room on disk or in memory the history matters least
                 warn("history_write_failed", reason=error)
             await asyncio.sleep(POLL_INTERVAL_SECONDS)
 

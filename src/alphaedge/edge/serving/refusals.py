@@ -23,16 +23,22 @@ class LimitReached(HTTPException):
 
 @final
 class Refusals:
-    """count: adds one refusal to the metrics, by endpoint and reason. clock: seconds that never go back."""
+    """count: adds one to the metrics, by endpoint and reason. clock: seconds that never go back. log: logs an event."""
 
-    def __init__(self, count: Callable[[str, Reason], None], clock: Callable[[], float]) -> None:
-        self._count, self._clock = count, clock
-        self._log = RateLimiter[Reason](1 / LOG_INTERVAL_SECONDS, 1.0)
+    def __init__(
+        self,
+        count: Callable[[str, Reason], None],
+        clock: Callable[[], float],
+        log: Callable[..., None] = warn,
+    ) -> None:
+        self._count, self._clock, self._log = count, clock, log
+        self._log_rate = RateLimiter[Reason](1 / LOG_INTERVAL_SECONDS, 1.0)
         self._unlogged: Counter[Reason] = Counter()
 
     def note(self, endpoint: str, reason: Reason, caller: str) -> None:
         """Count a refusal. caller: the last one, for the log."""
         self._count(endpoint, reason)
         self._unlogged[reason] += 1
-        if not self._log.take(reason, self._clock()):
-            warn("requests_refused", reason=reason, endpoint=endpoint, caller=caller, count=self._unlogged.pop(reason))
+        if not self._log_rate.take(reason, self._clock()):
+            count = self._unlogged.pop(reason)
+            self._log("requests_refused", reason=reason, endpoint=endpoint, caller=caller, count=count)

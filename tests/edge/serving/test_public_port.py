@@ -338,9 +338,9 @@ def test_a_request_for_which_there_is_no_memory_is_refused_and_the_edge_goes_on(
     try:
         edge.predict(["ann"], [1], [[0.0, 0.0]])
         (size,) = re.findall(r"VmSize:\s+(\d+) kB", Path(f"/proc/{edge.process.pid}/status").read_text())
-        most = int(size) * 1024 + 30_000_000
+        most = int(size) * 1024 + 10_000_000
         resource.prlimit(edge.process.pid, resource.RLIMIT_AS, (most, most))
-        found = edge.post(INFER, b" " * 40_000_000)
+        found = edge.post(INFER, b" " * 16_000_000)
         assert found["status"] == 503
         assert "not enough memory" in found["error"]
         edge.predict(["ann"], [1], [[0.0, 0.0]])

@@ -4,12 +4,12 @@ import asyncio
 import contextlib
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from alphaedge.edge.serving.protocol import MAX_DISCARDED_BYTES
 from alphaedge.edge.serving.refusals import LimitReached
@@ -21,7 +21,7 @@ CODINGS: Final[Mapping[str, int]] = {"gzip": 31, "deflate": 15}  # and the windo
 MIN_COMPRESS_BYTES: Final = 4096
 COMPRESSION_LEVEL: Final = 1  # on numbers a higher one saves little and costs much
 DECOMPRESS_BYTES: Final = 1 << 20  # at once
-DRAIN_SECONDS: Final = 10.0  # for the rest of a body that was refused already
+DISCARD_SECONDS: Final = 10.0  # for the rest of a body that was refused already
 
 
 def get_header(request: Request, name: str) -> str | None:
@@ -40,7 +40,7 @@ def check_head(request: Request, limit: int) -> tuple[int, str]:
     if length is not None and not length.isdecimal():
         raise HTTPException(400, f"content-length: found {length!r}; allowed: a number of bytes")
     if length is not None and (len(length) > len(str(limit)) or int(length) > limit):
-        raise BodyTooLarge(limit, more=True)
+        raise _too_large(limit)
     coding = (get_header(request, "content-encoding") or "identity").strip().lower()
     if coding not in CODINGS and coding != "identity":
         allowed = ", ".join(CODINGS)
@@ -64,14 +64,14 @@ async def read_body(request: Request, limit: int, coding: str, on_start: OnStart
             part, more = message.get("body", b""), message.get("more_body", False)
             received += len(part)
             if received > limit:
-                raise BodyTooLarge(limit, more=more)
+                raise _too_large(limit)
             if stream is None:
                 body += part
             while stream is not None and part:
                 body += stream.decompress(part, min(DECOMPRESS_BYTES, limit - len(body) + 1))
                 part = stream.unconsumed_tail
                 if len(body) > limit:
-                    raise BodyTooLarge(limit, more=more)
+                    raise _too_large(limit)
                 if part:
                     await asyncio.sleep(0)  # a small part may become a large one
             if stream is not None and stream.unused_data:
@@ -86,33 +86,47 @@ async def read_body(request: Request, limit: int, coding: str, on_start: OnStart
     return body
 
 
-class BodyTooLarge(LimitReached):
-    """A body is larger than allowed. more: whether the client is still sending it."""
-
-    def __init__(self, limit: int, *, more: bool) -> None:
-        super().__init__(413, f"request: found more than {limit} bytes; allowed: at most {limit}", "body")
-        self.more = more
+def _too_large(limit: int) -> LimitReached:
+    return LimitReached(413, f"request: found more than {limit} bytes; allowed: at most {limit}", "body")
 
 
-class DrainingResponse(Response):
-    """A response to a request that is still being sent: reads and discards the rest before it ends.
+@final
+class ReceivedParts:
+    """The parts of a request's body as they are received (ASGI). more: whether there are others to come."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive, self.more = receive, True
+
+    async def __call__(self) -> Message:
+        """Receive the next part."""
+        message = await self._receive()
+        self.more = bool(message.get("more_body", False))
+        return message
+
+    async def discard(self) -> None:
+        """Receive the rest and discard it, unless it is very large or takes long."""
+        left = MAX_DISCARDED_BYTES
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DISCARD_SECONDS):
+                while self.more and left > 0:
+                    left -= len((await self()).get("body", b""))
+
+
+async def send_refusal(response: Response, scope: Scope, parts: ReceivedParts, send: Send) -> None:
+    """Send a response to a request that may still be arriving, and discard the rest of the request before it ends.
 
     A client that wants the connection closed sends everything before it reads. If the server closed at once, the client
     would see a broken pipe instead of the response. On a connection that stays open, the server discards the rest
-    anyway. Of a very large request it reads only a part.
+    anyway.
     """
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response (ASGI)."""
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        await send({"type": "http.response.body", "body": self.body, "more_body": True})
-        left, more = MAX_DISCARDED_BYTES, True
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(DRAIN_SECONDS):
-                while more and left > 0:
-                    message = await receive()
-                    left, more = left - len(message.get("body", b"")), message.get("more_body", False)
-        await send({"type": "http.response.body", "body": b""})
+    closes = any(name == b"connection" and value.lower() == b"close" for name, value in scope["headers"])
+    if not (parts.more and closes):
+        await response(scope, parts, send)
+        return
+    await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
+    await send({"type": "http.response.body", "body": response.body, "more_body": True})
+    await parts.discard()
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def make_response(request: Request, body: bytes, headers: dict[str, str]) -> Response:

@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from alphaedge.dashboard.routes import dashboard_routes
 from alphaedge.edge.log import warn
-from alphaedge.edge.serving.body import BodyTooLarge, DrainingResponse, OnStart, get_header, make_response, read_body
+from alphaedge.edge.serving.body import OnStart, ReceivedParts, get_header, make_response, read_body, send_refusal
 from alphaedge.edge.serving.body import check_head as check_body_head
 from alphaedge.edge.serving.fleet_view import FleetView
 from alphaedge.edge.serving.limits import SMALL_BODY_BYTES, TOKEN_CALLER, CallerLimits, Reason, caller_at
@@ -93,7 +93,7 @@ class EdgeApp:
         try:
             if wait := self.limits.wait_seconds(self._caller(scope), began):
                 status = 429
-                await self._refuse_rate(scope, wait)(scope, receive, send)
+                await send_refusal(self._refuse_rate(scope, wait), scope, ReceivedParts(receive), send)
             elif fast:
                 status = await self._answer_fast(fast, scope, receive, send)
             else:
@@ -134,7 +134,8 @@ class EdgeApp:
 
     async def _answer_fast(self, handler: Handler, scope: Scope, receive: Receive, send: Send) -> int:
         """Answer a frequent request without the router and its middleware; return the status."""
-        request = Request(scope, receive)
+        parts = ReceivedParts(receive)
+        request = Request(scope, parts)
         try:
             response = await handler(request)
         except Exception as error:
@@ -144,7 +145,9 @@ class EdgeApp:
                 self._note(scope, reason)
             if response.status_code == 500:
                 warn("server_error", exception="".join(traceback.format_exception(error)))
-        await response(scope, receive, send)
+            await send_refusal(response, scope, parts, send)
+            return response.status_code
+        await response(scope, parts, send)
         return response.status_code
 
     @contextlib.asynccontextmanager
@@ -246,14 +249,10 @@ def _refuse_with(status: int) -> ErrorHandler:
     return refuse
 
 
-async def _refuse_http_error(request: Request, error: Exception) -> Response:
+async def _refuse_http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     text = f"{error.detail}: see {PATH} for what there is" if error.status_code in (404, 405) else error.detail
-    response = _refusal(text, error.status_code, dict(error.headers or {}))
-    closes = (get_header(request, "connection") or "").lower() == "close"
-    if isinstance(error, BodyTooLarge) and error.more and closes:
-        return DrainingResponse(response.body, error.status_code, dict(response.headers))
-    return response
+    return _refusal(text, error.status_code, dict(error.headers or {}))
 
 
 async def _refuse_without_memory(_: Request, __: Exception) -> Response:

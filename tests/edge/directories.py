@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import datetime as dt
 import random
+import shutil
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
@@ -26,8 +27,15 @@ from alphaedge.edge.transport.client import PeerClient
 from alphaedge.edge.transport.server import PeerServer
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
 from alphaedge.edge.trust.authority import CertificateFolder
+from alphaedge.edge.trust.certificates import KeyPair, load_certificate
 from alphaedge.edge.trust.credentials import CertificateCredentials
 from alphaedge.edge.trust.incarnation import Incarnation
+from alphaedge.edge.trust.revocations import (
+    RevocationList,
+    RevokedCertificate,
+    SignedRevocations,
+    sign_revocations,
+)
 
 from .credentials import load_credentials, utc_now
 from .nats_server import SERVER, NatsServer
@@ -73,9 +81,9 @@ def run(test: Coroutine[Any, Any, None]) -> None:
     asyncio.run(limited())
 
 
-async def until(condition: Callable[[], bool], what: str) -> None:
+async def until(condition: Callable[[], bool], what: str, seconds: float = LIMIT_SECONDS / 2) -> None:
     """Wait until a condition holds."""
-    end = time.monotonic() + LIMIT_SECONDS / 2
+    end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"waited in vain for {what}"
         await asyncio.sleep(0.02)
@@ -106,6 +114,7 @@ class Members:
         self.incarnations: dict[str, Incarnation] = {}
         self.offsets: dict[str, float] = {}
         self.bans: dict[str, set[str]] = {}
+        self.folders: dict[str, Path] = {}  # of edges whose certificates are elsewhere
 
     def start(self, edge: str) -> CertificateCredentials:
         """Return the credentials of an edge that starts, in its next incarnation."""
@@ -113,7 +122,7 @@ class Members:
             self.incarnations[edge].rise()
         incarnation = self.incarnations.setdefault(edge, Incarnation())
         self.credentials[edge] = load_credentials(
-            self._certs / "ours",
+            self.folders.get(edge, self._certs / "ours"),
             edge,
             now=lambda: utc_now() + dt.timedelta(seconds=self.offsets.get(edge, 0.0)),
             incarnation=incarnation,
@@ -128,6 +137,22 @@ class Members:
     def wall(self, edge: str) -> float:
         """Return the time by the clock of an edge."""
         return time.time() + self.offsets.get(edge, 0.0)
+
+
+def revoke(certs: Path, number: int, *edges: str) -> SignedRevocations:
+    """Return a list of the fleet's authority that revokes the first certificates of some edges."""
+    ours = certs / "ours"
+    authority = KeyPair.load((ours / "ca.pem").read_bytes(), (ours / "ca.key").read_bytes())
+    certificates = [load_certificate((ours / f"{edge}.pem").read_bytes()) for edge in edges]
+    revoked = tuple(RevokedCertificate(f"{one.serial_number:x}") for one in certificates)
+    return sign_revocations(RevocationList(number, revoked), authority)
+
+
+def certify_anew(certs: Path, edge: str, folder: Path) -> Path:
+    """Issue another certificate for an edge, in a folder of its own, which is returned."""
+    shutil.copytree(certs / "ours", folder)
+    CertificateFolder(folder).renew([edge], now=utc_now(), days=50)
+    return folder
 
 
 def beacon(own: CertificateCredentials, signed: SignedAnnouncement) -> bytes:

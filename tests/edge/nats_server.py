@@ -1,6 +1,7 @@
 """A real nats-server in a process of its own, for tests: started, killed and started again on the same port."""
 
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Iterable
@@ -67,6 +68,15 @@ class NatsServer:
                 return connection.recv(5) == b"INFO "
         except OSError:
             return False
+
+    def reload(self, config: str) -> None:
+        """Have it read another configuration."""
+        assert self._process is not None
+        self.write(config)
+        log = self.folder / "nats.log"
+        before = log.read_text().count("Reloaded server configuration")
+        self._process.send_signal(signal.SIGHUP)
+        wait_for(lambda: log.read_text().count("Reloaded server configuration") > before, "nats-server to reload")
 
     def kill(self) -> None:
         """kill -9, if it runs."""

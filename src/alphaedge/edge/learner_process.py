@@ -32,6 +32,7 @@ from alphaedge.edge.trust.revocations import REVOKED_FILE
 from alphaedge.errors import AlreadyRunning
 
 PR_SET_PDEATHSIG: Final = 1  # an option of prctl on Linux
+EXCLUDE_EVERY_SECONDS: Final = 0.2  # between two checks for edges that are revoked or banned
 PARENT_POLL_SECONDS: Final = 0.5  # between two checks that the server is still there
 
 
@@ -111,10 +112,29 @@ async def _learn_with_peers(
             credentials=credentials,
         )
         server.routes.update(driver.routes())
+        excluding = asyncio.create_task(_disconnect_excluded(credentials, policy, server, client))
         await driver.run(stop)
+        excluding.cancel()
     finally:
         await client.close()
         await server.stop()
+
+
+async def _disconnect_excluded(
+    credentials: Credentials, policy: PolicyFile, server: PeerServer, client: PeerClient
+) -> None:
+    """Close the connections of edges that are revoked or banned, and those made with a certificate since renewed.
+
+    Nobody else loses more than a connection.
+    """
+    before = credentials.revocations.number, policy.rules, credentials.incarnation.number
+    while True:
+        await asyncio.sleep(EXCLUDE_EVERY_SECONDS)
+        now = credentials.revocations.number, policy.rules, credentials.incarnation.number
+        if now != before:
+            before = now
+            server.disconnect_refused()
+            await client.reconnect()
 
 
 async def _acquire_lock(path: Path, stop: asyncio.Event) -> Lock | None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,12 +15,13 @@ from nats.js.errors import APIError, NoKeysError, NotFoundError
 
 from alphaedge.edge.config import NatsConfig
 from alphaedge.edge.directory.nats import NatsDirectory
-from alphaedge.edge.directory.nats_server_config import bucket_key
+from alphaedge.edge.directory.nats_server_config import bucket_key, server_config, updated_config
 from alphaedge.edge.trust.authority import CertificateFolder
+from alphaedge.edge.trust.certificates import Identity
 from alphaedge.edge.trust.credentials import InsecureCredentials
 from alphaedge.errors import InvalidValue
 
-from ..credentials import utc_now
+from ..credentials import load_credentials, utc_now
 from ..directories import (
     DOWN_AFTER_SECONDS,
     EDGES,
@@ -228,6 +230,57 @@ def test_a_value_of_another_edge_is_refused_even_if_the_server_permits_it(certs:
         await fleet.close()
 
     run(test())
+
+
+def test_a_revoked_edge_is_disconnected_and_only_its_new_certificate_may_come_back(tmp_path: Path) -> None:
+    folder, old, now = CertificateFolder(tmp_path / "certs"), tmp_path / "old", utc_now()
+    folder.init("shops", now=now, days=100)
+    for edge in ("berlin", "bonn", SERVER):
+        folder.issue(edge, "DE", ["127.0.0.1"], now=now, days=50)
+    shutil.copytree(folder.path, old)
+
+    def valid() -> list[Identity]:
+        return [one for one in folder.identities(now).values() if isinstance(one, Identity)]
+
+    first = server_config(valid(), certs=folder.path, store=tmp_path / "store", name=SERVER)
+    server = NatsServer(tmp_path / "nats", first)
+
+    def updated() -> str:
+        return updated_config(first, valid(), bucket="alphaedge", pinned=folder.pinned_keys(now))
+
+    async def is_let_in(certificates: Path, edge: str) -> bool:
+        try:
+            async with connect(config, load_credentials(certificates, edge), edge) as link:
+                await link.client.flush(timeout=int(LIMIT_SECONDS / 4))
+        except (nats.errors.Error, OSError):
+            return False
+        return True
+
+    async def test() -> None:
+        async with (
+            connect(config, load_credentials(old, "berlin"), "berlin") as berlin,
+            connect(config, load_credentials(old, "bonn"), "bonn") as bonn,
+        ):
+            folder.revoke(["bonn"], (), now=now)
+            await asyncio.to_thread(server.reload, updated())
+            await until(lambda: bonn.client.is_closed, "bonn to be disconnected")
+            assert berlin.client.is_connected
+        assert not await is_let_in(old, "bonn")
+        folder.renew(["bonn"], now=now, days=50)
+        await asyncio.to_thread(server.reload, updated())
+        assert await is_let_in(folder.path, "bonn")
+        assert await is_let_in(old, "berlin")
+        assert not await is_let_in(old, "bonn"), "it has the names of the new one"
+
+    with server:
+        config = NatsConfig(servers=(server.url,))
+        run(test())
+
+
+def test_a_configuration_that_certs_nats_has_not_written_is_not_changed(tmp_path: Path) -> None:
+    for text in ("", "port: 4222", "[]", '{"tls": {}}'):
+        with pytest.raises(InvalidValue, match="allowed: a file of alphaedge certs nats"):
+            updated_config(text, [], bucket="alphaedge")
 
 
 def test_only_edges_of_the_fleet_can_connect(certs: Path, server: NatsServer) -> None:

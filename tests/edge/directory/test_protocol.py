@@ -15,8 +15,10 @@ from ..directories import (
     GossipFleet,
     NatsFleet,
     announcement,
+    certify_anew,
     foreign_credentials,
     our_credentials,
+    revoke,
     run,
     tampered,
     until,
@@ -152,5 +154,96 @@ def test_an_older_announcement_changes_nothing(check: Check, certs: Path) -> Non
         await fleet.inject("bonn", tampered(certs))  # once this has arrived, so has the one before it
         await until(lambda: bool(fleet.edges["berlin"].refusals()), "the second announcement")
         assert views(fleet) == {"berlin": {"berlin": 1, "bonn": 5}, "bonn": {"berlin": 1, "bonn": 5}}
+
+    check(test)
+
+
+@pytest.mark.parametrize("jump", [7200.0, -7200.0])
+def test_an_edge_whose_clock_was_off_is_up_again_within_10_s_of_the_correction(check: Check, jump: float) -> None:
+    """Even if it has started while the clock was wrong, and starts again afterwards."""
+
+    async def test(fleet: Fleet) -> None:
+        for edge in ("berlin", "bonn", "north.shop."):
+            await fleet.join(edge)
+        await until_all_see(fleet, {"berlin": 1, "bonn": 1, "north.shop.": 1})
+        fleet.clock.run()
+        everyone = {"berlin": 1, "bonn": 1, "north.shop.": 1}
+        for offset in (jump, 0.0):
+            fleet.members.offsets["bonn"] = offset
+            for restarts in (False, True):
+                if restarts:
+                    await fleet.crash("bonn")
+                    await fleet.join("bonn")
+                await until(lambda: all(view == everyone for view in views(fleet).values()), "bonn to be up", 10.0)
+                skew = f"a skew of {offset} to be measured"
+                await until(lambda: abs(skews(fleet, "berlin")["bonn"] - offset) < 60, skew)  # noqa: B023
+        assert not any(directory.refusals() for directory in fleet.edges.values())
+
+    check(test)
+
+
+def skews(fleet: Fleet, edge: str) -> dict[str, float]:
+    """Return the skews that an edge has measured; not a number where it has none."""
+    return {other: float("nan") for other in fleet.edges} | dict(fleet.edges[edge].skews())
+
+
+def test_an_edge_that_has_lost_its_disk_is_up_again(check: Check) -> None:
+    async def test(fleet: Fleet) -> None:
+        for edge in ("berlin", "bonn", "north.shop."):
+            await fleet.join(edge)
+        fleet.clock.run()
+        for _ in range(3):
+            await fleet.crash("bonn")
+            await fleet.join("bonn")
+        await until_all_see(fleet, {"berlin": 1, "bonn": 1, "north.shop.": 1})
+        await fleet.crash("bonn")
+        await until_all_see(fleet, {"berlin": 1, "north.shop.": 1})
+        old = fleet.members.incarnations.pop("bonn").number
+        await fleet.join("bonn")
+        await until(
+            lambda: all(set(view) == {"berlin", "bonn", "north.shop."} for view in views(fleet).values()), "all"
+        )
+        assert fleet.members.incarnations["bonn"].number > old
+
+    check(test)
+
+
+def test_a_revocation_list_spreads_and_the_revoked_edge_is_gone(check: Check, certs: Path, tmp_path: Path) -> None:
+    async def test(fleet: Fleet) -> None:
+        for edge in ("berlin", "bonn", "liar"):
+            await fleet.join(edge)
+        await until_all_see(fleet, {"berlin": 1, "bonn": 1, "liar": 1})
+        fleet.clock.run()
+        members, old = fleet.members, fleet.members.credentials["liar"].sign(announcement("liar", 9))
+        members.credentials["berlin"].revocations.offer(revoke(certs, 2, "liar"))
+        assert "liar" not in fleet.edges["berlin"].alive(), "at once"
+        await until(lambda: members.credentials["bonn"].revocations.number == 2, "the list to reach bonn")
+        await until(lambda: set(fleet.edges["bonn"].alive()) == {"berlin", "bonn"}, "bonn to drop the liar")
+        members.credentials["bonn"].revocations.offer(revoke(certs, 1))
+        assert members.credentials["bonn"].revocations.number == 2, "an older list never replaces a newer one"
+
+        await fleet.crash("liar")
+        members.folders["liar"] = certify_anew(certs, "liar", tmp_path / "anew")
+        await fleet.join("liar")
+        await until_all_see(fleet, {"berlin": 1, "bonn": 1, "liar": 1})
+        assert old.certificate != members.credentials["liar"].sign(announcement("liar", 9)).certificate
+
+    check(test)
+
+
+def test_a_banned_edge_is_ignored_by_who_bans_it_until_the_ban_is_lifted(check: Check) -> None:
+    async def test(fleet: Fleet) -> None:
+        for edge in ("berlin", "bonn", "liar"):
+            await fleet.join(edge)
+        await until_all_see(fleet, {"berlin": 1, "bonn": 1, "liar": 1})
+        fleet.members.bans["berlin"] = {"liar"}
+        assert set(fleet.edges["berlin"].alive()) == {"berlin", "bonn"}, "at once"
+        await fleet.announce("liar", 2)
+        await until(lambda: views(fleet, ["bonn"])["bonn"].get("liar") == 2, "bonn to hear of the second announcement")
+        await fleet.announce("bonn", 2)
+        await until(lambda: views(fleet, ["berlin"])["berlin"] == {"berlin": 1, "bonn": 2}, "berlin to hear bonn only")
+        assert not fleet.edges["berlin"].refusals(), "to be banned is no fault of those who pass announcements on"
+        fleet.members.bans.clear()
+        await until_all_see(fleet, {"berlin": 1, "bonn": 2, "liar": 2})
 
     check(test)

@@ -97,6 +97,12 @@ class PeerClient:
         if self._session is not None:
             await self._session.close()
 
+    async def reconnect(self) -> None:
+        """Close all connections. A request that is under way is repeated, or its answer resumed, on a new one."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
     def _history(self, address: str, edge: str | None) -> PeerHistory:
         history = self.histories.setdefault((address, edge), PeerHistory())
         self.histories.move_to_end((address, edge))

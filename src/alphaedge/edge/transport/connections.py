@@ -5,6 +5,7 @@ its own, and an honest peer always gets in.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar, final
 
@@ -33,6 +34,9 @@ class ConnectionTable(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(list(self._open))
 
     def add(self, connection: T, address: str) -> T | None:
         """Add a connection from an address; returns the one to close for it, if there are too many."""

@@ -134,6 +134,13 @@ class Listener:
         for connection in self.table.of_member(member):
             connection.abort()
 
+    def disconnect_refused(self) -> None:
+        """Close the connections of members whose certificates are refused by now, at once."""
+        for connection in self.table:
+            tls: Any = connection.transport and connection.transport.get_extra_info("ssl_object")
+            if tls and self._identify(tls.getpeercert(binary_form=True)) is None:
+                connection.abort()
+
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         while True:

@@ -115,6 +115,11 @@ class PeerServer:
         if self._listener is not None:
             self._listener.disconnect(member)
 
+    def disconnect_refused(self) -> None:
+        """Close the connections of members that have been revoked or banned, at once."""
+        if self._listener is not None:
+            self._listener.disconnect_refused()
+
     def _name(self, certificate: bytes | None) -> str | None:
         try:
             return self._credentials.identify(certificate, {}).edge

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol, final
+from weakref import WeakSet
 
 import msgspec
 
@@ -119,7 +120,7 @@ class CertificateCredentials:
     banned: Ban = lambda _: None
     kept: Path | None = None
     scheme: str = "https"
-    _contexts: list[ssl.SSLContext] = field(default_factory=list)
+    _contexts: WeakSet[ssl.SSLContext] = field(default_factory=WeakSet)
     _modified: int = -1
     _alarm: ExpiryAlarm = field(default_factory=ExpiryAlarm)
 
@@ -136,7 +137,7 @@ class CertificateCredentials:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_cert_chain(self.certificate, self.key)
-        self._contexts.append(context)
+        self._contexts.add(context)
         return context
 
     def headers(self) -> Mapping[str, str]:

@@ -79,9 +79,54 @@ def test_show_tells_valid_certificates_from_those_to_renew_and_those_that_must_n
     assert "oslo" in run("show", str(tmp_path)).output
 
 
+def test_all_certificates_that_expire_soon_are_renewed_at_once(tmp_path: Path) -> None:
+    folder, now = CertificateFolder(tmp_path), dt.datetime.now(dt.UTC)
+    folder.init("shops", now=now, days=1000)
+    for edge, days in (("berlin", 90), ("oslo", 7), ("paris", 5), ("gone", 3)):
+        folder.issue(edge, "EU", [edge], now=now, days=days)
+    folder.revoke(["gone"], (), now=now)
+    before = {edge: serial for edge, serial, _ in folder.expiries()}
+    result = run("renew", str(tmp_path), "--all", "--within", "14")
+    assert result.exit_code == 0, result.output
+    assert "left out: gone is revoked" in result.output
+    assert {edge for edge, serial, _ in folder.expiries() if serial != before[edge]} == {"oslo", "paris"}
+    assert "nothing to renew" in run("renew", str(tmp_path), "--all", "--within", "14").output
+    assert run("renew", str(tmp_path), "--edge", "gone", "--edge", "berlin").exit_code == 0
+    assert {edge for edge, serial, _ in folder.expiries() if serial == before[edge]} == set()
+
+
+def test_revoking_writes_the_list_and_the_configuration_of_the_nats_servers_anew(tmp_path: Path) -> None:
+    folder, config = str(tmp_path / "certs"), tmp_path / "nats.conf"
+    assert run("init", folder).exit_code == 0
+    for name in ("berlin", "paris", "nats"):
+        assert run("issue", folder, "--edge", name, "--region", "EU", "--host", "127.0.0.1").exit_code == 0
+    config.write_text(json.dumps(json.loads(run("nats", folder).stdout) | {"cluster": {"name": "ours"}}))
+    result = run("revoke", folder, "--edge", "paris", "--nats", str(config))
+    assert result.exit_code == 0, result.output
+    written = json.loads(config.read_text())
+    assert [user["user"] for user in written["authorization"]["users"]] == ["CN=berlin,OU=EU"]
+    assert written["cluster"] == {"name": "ours"}, "what was added by hand stays"
+    rows = {row["edge"]: row for row in json.loads(run("show", folder, "--json").stdout)}
+    assert rows["paris"]["state"] == "revoked"
+    serial = rows["berlin"]["serial"]
+    assert "revoked berlin, serial number" in run("revoke", folder, "--serial", serial.upper()).output
+    assert "nothing to do" in run("revoke", folder, "--serial", serial).output
+    assert run("renew", folder, "--edge", "paris").exit_code == 0
+    assert run("nats", folder, "--update", str(config)).exit_code == 0
+    written = json.loads(config.read_text())
+    assert [user["user"] for user in written["authorization"]["users"]] == ["CN=paris,OU=EU"]
+    assert len(written["tls"]["pinned_certs"]) == 2, "paris' new key and the server's"
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
+        (["renew", "DIR"], ["edge", "--all"]),
+        (["renew", "DIR", "--all", "--edge", "x"], ["edge", "--all"]),
+        (["renew", "DIR", "--edge", "x", "--within", "3"], ["edge", "--all"]),
+        (["revoke", "DIR"], ["edge", "--serial"]),
+        (["revoke", "DIR", "--serial", "xyz"], ["serial", "'xyz'", "hexadecimal"]),
+        (["revoke", "DIR", "--edge", "x"], ["folder", "certs init"]),
         (["issue", "DIR", "--edge", "x", "--region", "y", "--host", "z"], ["folder", "certs init"]),
         (["renew", "DIR", "--edge", "x"], ["folder", "certs init"]),
         (["init", "DIR", "--fleet", "a b"], ["fleet", "'a b'", "letters"]),

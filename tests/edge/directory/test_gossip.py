@@ -2,15 +2,19 @@
 
 import asyncio
 import ssl
+import time
 from pathlib import Path
 
 import aiohttp
 import msgspec
 import pytest
 
+from alphaedge.edge.directory.exchange import Delta, Digest
 from alphaedge.edge.directory.gossip import Gossip
+from alphaedge.edge.transport.client import PeerClient
+from alphaedge.errors import PeerError
 
-from ..directories import GossipFleet, announcement, our_credentials, run, until
+from ..directories import GossipFleet, announcement, our_credentials, run, until, until_all_see, views
 
 
 @pytest.mark.parametrize(("endpoint", "kind"), [("gossip", "digest"), ("delta", "delta")])
@@ -55,6 +59,37 @@ def test_gossip_ends_though_an_announcement_comes_at_the_same_moment(certs: Path
         for _ in range(steps):
             await asyncio.sleep(0)
         await directory.close()  # it would wait for ever
+        await fleet.close()
+
+    run(test())
+
+
+def test_of_false_signatures_in_great_numbers_three_are_verified(certs: Path) -> None:
+    """All refused, and who sends them is refused at the door from then on."""
+
+    async def test() -> None:
+        fleet = GossipFleet(certs)
+        for edge in ("berlin", "bonn"):
+            await fleet.join(edge)
+        await until_all_see(fleet, {"berlin": 1, "bonn": 1})
+        signed = our_credentials(certs, "bonn").sign(announcement("bonn", 2))
+        false = [
+            msgspec.structs.replace(signed, payload=msgspec.msgpack.encode(announcement("bonn", v, incarnation=1)))
+            for v in range(3, 38_003)
+        ]
+        client = PeerClient(our_credentials(certs, "liar"), time.monotonic)
+        address = fleet.ports["berlin"][0]
+        for count, status in ((38_000, 413), (3_000, 413), (60, 200), (60, 403), (1, 403)):
+            body = msgspec.msgpack.encode(Delta(false[:count], Digest({})))
+            request = client.request_within(60.0, address, "delta", body, max_bytes=0)
+            if status == 200:
+                assert await request == b""
+            else:
+                with pytest.raises(PeerError, match=f": {status}: "):
+                    await request
+        assert fleet.edges["berlin"].refusals() == {"an announcement of bonn has a wrong signature": 3}
+        assert views(fleet, ["berlin"]) == {"berlin": {"berlin": 1, "bonn": 1}}
+        await client.close()
         await fleet.close()
 
     run(test())

@@ -12,7 +12,7 @@ can do something else in between.
 import random
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Final, final
+from typing import Annotated, Final, final
 
 import msgspec
 
@@ -42,7 +42,9 @@ class Digest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     revocations: number of the revocation list.
     """
 
-    versions: dict[str, tuple[IncarnationNumber, Count, Heartbeat | None]]
+    versions: Annotated[
+        dict[str, tuple[IncarnationNumber, Count, Heartbeat | None]], msgspec.Meta(max_length=MAX_EDGES)
+    ]
     revocations: Count = 0
 
 
@@ -54,14 +56,14 @@ class Delta(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     list, if the sender of the digest has an older one.
     """
 
-    announcements: list[SignedAnnouncement]
+    announcements: Annotated[list[SignedAnnouncement], msgspec.Meta(max_length=MAX_EDGES)]
     digest: Digest
     revocations: SignedRevocations | None = None
 
 
 def max_announcements(known: int) -> int:
     """Return how many announcements a delta may have for an edge that knows so many edges."""
-    return ANNOUNCEMENTS_PER_EDGE * known + MORE_ANNOUNCEMENTS
+    return min(ANNOUNCEMENTS_PER_EDGE * known + MORE_ANNOUNCEMENTS, MAX_EDGES)
 
 
 @final
@@ -100,20 +102,15 @@ class Exchange:
 
     def read_digest(self, sender: str, digest: Digest, now: float) -> Iterator[None]:
         """Take the heartbeats of a digest, step by step. sender: edge or address that it comes from."""
-        self.senders.check(sender, now)
-        if len(digest.versions) > MAX_EDGES:
-            raise PeerRequestTooLarge(f"a digest of {len(digest.versions)} edges; allowed: at most {MAX_EDGES}")
         message = _Message(self, sender, now)
         yield from self._read_heartbeats(message, digest)
         message.end()
 
     def read_delta(self, sender: str, delta: Delta, now: float) -> Iterator[None]:
         """Take what a delta has that is newer, step by step. sender: edge or address that it comes from."""
-        self.senders.check(sender, now)
         allowed = max_announcements(len(self.membership.entries)) + TOLERANCE
-        if len(delta.announcements) > allowed or len(delta.digest.versions) > MAX_EDGES:
-            found = f"{len(delta.announcements)} announcements and a digest of {len(delta.digest.versions)} edges"
-            raise PeerRequestTooLarge(f"{found}; allowed: at most {allowed} and {MAX_EDGES}")
+        if len(delta.announcements) > allowed:
+            raise PeerRequestTooLarge(f"{len(delta.announcements)} announcements; allowed: at most {allowed}")
         message = _Message(self, sender, now)
         if delta.revocations is not None:
             self._read_revocations(message, delta.revocations)

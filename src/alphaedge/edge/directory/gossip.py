@@ -100,7 +100,7 @@ class Gossip:
         """Take what a peer knows, and send it what it lacks. The peer may be down."""
         try:
             digest = msgspec.msgpack.encode(self._exchange.digest())
-            delta = _decode(await self._send(address, "gossip", digest), Delta)
+            delta = self._decode(address, await self._send(address, "gossip", digest), Delta)
             await _in_slices(self._exchange.read_delta(address, delta, self._clock()))
             missing = self._exchange.delta(delta.digest)
             if missing.announcements or missing.revocations is not None:
@@ -116,13 +116,21 @@ class Gossip:
         )
 
     async def _answer_digest(self, sender: Identity, message: bytes) -> bytes:
-        digest = _decode(message, Digest)
+        digest = self._decode(sender.edge, message, Digest)
         await _in_slices(self._exchange.read_digest(sender.edge, digest, self._clock()))
         return msgspec.msgpack.encode(self._exchange.delta(digest))
 
     async def _receive_delta(self, sender: Identity, message: bytes) -> bytes:
-        await _in_slices(self._exchange.read_delta(sender.edge, _decode(message, Delta), self._clock()))
+        delta = self._decode(sender.edge, message, Delta)
+        await _in_slices(self._exchange.read_delta(sender.edge, delta, self._clock()))
         return b""
+
+    def _decode(self, sender: str, message: bytes, kind: type[T]) -> T:
+        self._exchange.senders.check(sender, self._clock())
+        try:
+            return msgspec.msgpack.decode(message, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise BadPeerRequest(f"not a {kind.__name__.lower()} in MessagePack ({error})") from None
 
 
 async def _in_slices(steps: Iterator[None]) -> None:
@@ -132,10 +140,3 @@ async def _in_slices(steps: Iterator[None]) -> None:
         if time.perf_counter() > end:
             await asyncio.sleep(0)
             end = time.perf_counter() + SLICE_SECONDS
-
-
-def _decode(message: bytes, kind: type[T]) -> T:
-    try:
-        return msgspec.msgpack.decode(message, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise BadPeerRequest(f"not a {kind.__name__.lower()} in MessagePack ({error})") from None

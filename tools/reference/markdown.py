@@ -6,7 +6,14 @@ from typing import Any, Final, Union, get_args, get_origin
 
 import msgspec
 
-TYPES: Final = {str: "text", int: "whole number", float: "number", bool: "true or false", bytes: "bytes"}
+TYPES: Final = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    bytes: "bytes",
+    memoryview: "bytes",
+}
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

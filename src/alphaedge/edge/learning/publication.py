@@ -6,12 +6,14 @@ publication that the peer holds, or that the peer did not know then.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import Final, final
 
 import torch
 from torch import Tensor
 
 from alphaedge.edge.learning.id_tables import IdRows
+
+KEYS_AT_ONCE: Final = 1 << 14  # to look up: a peer may name many more
 
 
 @final
@@ -59,10 +61,17 @@ class Publication:
         """Answer a peer's request."""
         keys, rows = [], []
         for table, wanted, fresh in zip(tables, request.keys, request.fresh, strict=True):
-            row = table.rows(wanted)
-            there = (row >= 0) & (table.version[row.clamp(min=0)] > 0) if table.size else row >= 0
-            wanted, row = wanted[there], row[there]
-            new = (table.version[row] > request.holds) | torch.isin(wanted, fresh)
-            keys.append(wanted[new])
-            rows.append(table.published[row[new]])
+            starts = range(0, max(1, len(wanted)), KEYS_AT_ONCE)
+            found = [_changed(table, wanted[s : s + KEYS_AT_ONCE], fresh, request.holds) for s in starts]
+            keys.append(torch.cat([key for key, _ in found]))
+            rows.append(table.published[torch.cat([row for _, row in found])])
         return PulledModel(self.number, self.records, self.dense, self.statistics, tuple(keys), tuple(rows))
+
+
+def _changed(table: IdRows, wanted: Tensor, fresh: Tensor, holds: int) -> tuple[Tensor, Tensor]:
+    """The keys, and their rows, that have changed since publication ``holds`` or are fresh."""
+    row = table.rows(wanted)
+    there = (row >= 0) & (table.version[row.clamp(min=0)] > 0) if table.size else row >= 0
+    wanted, row = wanted[there], row[there]
+    new = (table.version[row] > holds) | torch.isin(wanted, fresh)
+    return wanted[new], row[new]

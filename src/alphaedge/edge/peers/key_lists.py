@@ -20,11 +20,16 @@ from alphaedge.errors import KeyListError
 
 KEY_BYTES: Final = 8  # of an unpacked key
 COUNT_BYTES: Final = 4  # the number of keys in front of a packed set
+PART_BYTES: Final = 1 << 16
+KEYS_AT_ONCE: Final = 1 << 14
 MAX_DEFLATE_RATIO: Final = 1040  # zlib makes nothing smaller than that
 MIN_MAX_KEYS: Final = 100_000
 KEYS_PER_ROW: Final = 4  # a list still has keys whose rows are gone, and a peer's tables may be larger
 LISTS_PER_PEER: Final = 2  # the last one, and the one before it in case the last answer was lost
 MAX_LIST_BYTES: Final = 256 << 20  # of all peers' lists, unless one peer's are more
+
+Packed = bytes | memoryview
+"""A packed set of keys."""
 
 
 def max_keys(capacities: Iterable[int]) -> int:
@@ -44,14 +49,17 @@ class KeyList:
     keys: tuple[Tensor, ...]
     name: bytes = b""
 
-    def extended(self, parts: Sequence[Sequence[bytes]]) -> "KeyList":
+    def extended(self, parts: Sequence[Sequence[Packed]]) -> "KeyList":
         """This list with packed keys ``parts[p][t]`` appended. A key that is sent again moves to the end."""
         keys, name = list(self.keys), self.name
         for part in parts:
             for t, packed in enumerate(part):
                 more = unpack_keys(packed)
-                keys[t] = torch.cat([keys[t][~_among(keys[t], more)], more]) if len(keys[t]) else more
-                name = hashlib.blake2b(name + len(packed).to_bytes(8) + packed, digest_size=16).digest()
+                if len(more):
+                    keys[t] = torch.cat([keys[t][~_among(keys[t], more)], more]) if len(keys[t]) else more
+                digest = hashlib.blake2b(name + len(packed).to_bytes(8), digest_size=16)
+                digest.update(packed)
+                name = digest.digest()
         return KeyList(tuple(keys), name)
 
     @property
@@ -73,44 +81,66 @@ def pack_keys(keys: Tensor) -> bytes:
     return len(ordered).to_bytes(COUNT_BYTES, "little") + zlib.compress(planes.tobytes())
 
 
-def declared_count(data: bytes) -> int:
+def declared_count(data: Packed) -> int:
     """The number of keys that a packed set says it has. Nothing is unpacked."""
     return int.from_bytes(data[:COUNT_BYTES], "little")
 
 
-def unpack_keys(data: bytes) -> Tensor:
+def unpack_keys(data: Packed) -> Tensor:
     """Decode a set of keys, sorted. Check ``declared_count`` before: this takes that many times eight bytes."""
     count = declared_count(data)
     if len(data) <= COUNT_BYTES or KEY_BYTES * count > MAX_DEFLATE_RATIO * len(data):
         raise KeyListError(f"{len(data)} bytes for {count} keys are no set of keys")
-    inflate, rest = zlib.decompressobj(), data[COUNT_BYTES:]
     gaps = np.empty(count, "<u8")
-    planes = gaps.view(np.uint8).reshape(count, KEY_BYTES)
+    _inflate_planes(memoryview(data)[COUNT_BYTES:], gaps.view(np.uint8).reshape(count, KEY_BYTES))
+    last = 0
+    for start in range(0, count, KEYS_AT_ONCE):  # in place: there may be many
+        part = gaps[start : start + KEYS_AT_ONCE]
+        if last + float(part.astype(np.float64).sum()) >= 2.0**62 or not part[not start :].all():
+            raise KeyListError("the key set contains duplicate or out-of-range keys")
+        part[0] += np.uint64(last)
+        part[:] = np.cumsum(part)
+        last = int(part[-1])
+    return torch.from_numpy(gaps.view(np.int64))
+
+
+def _inflate_planes(data: memoryview, planes: np.ndarray[tuple[int, int], np.dtype[np.uint8]]) -> None:
+    """Inflate data to byte planes [count, 8], one after the other, in small parts: nothing is there twice."""
+    size, place, inflate = planes.size, 0, zlib.decompressobj()
+    count = len(planes)
     try:
-        for plane in range(KEY_BYTES if count else 0):
-            part = inflate.decompress(rest, count)
-            rest = inflate.unconsumed_tail
-            planes[:, plane] = np.frombuffer(part, np.uint8)
-        left = inflate.decompress(rest, 1)
-    except (zlib.error, ValueError) as error:  # ValueError: it ends early
+        for start in range(0, len(data), PART_BYTES):
+            part: memoryview | bytes = data[start : start + PART_BYTES]
+            while part:
+                room = count - place % count if place < size else 1
+                made = np.frombuffer(inflate.decompress(part, room), np.uint8)
+                part = inflate.unconsumed_tail
+                if place + len(made) > size:
+                    break
+                if len(made):
+                    planes[place % count : place % count + len(made), place // count] = made
+                    place += len(made)
+    except zlib.error as error:
         raise KeyListError(f"a set of {count} keys can't be read ({error})") from None
-    if left or inflate.unused_data or not inflate.eof:
-        raise KeyListError(f"a set of {count} keys has other than {KEY_BYTES * count} bytes")
-    if float(gaps.sum(dtype=np.float64)) >= 2.0**62 or not gaps[1:].all():
-        raise KeyListError("the key set contains duplicate or out-of-range keys")
-    return torch.from_numpy(np.cumsum(gaps, out=gaps).view(np.int64))
+    if place < size or not inflate.eof or inflate.unused_data:
+        raise KeyListError(f"a set of {count} keys has other than {size} bytes")
 
 
 def _among(keys: Tensor, some: Tensor) -> Tensor:
     """Which keys are among ``some``, which are sorted."""
     if not len(some):
         return torch.zeros(len(keys), dtype=torch.bool)
-    return some[torch.searchsorted(some, keys).clamp(max=len(some) - 1)] == keys
+    last = len(some) - 1
+    found = torch.empty(len(keys), dtype=torch.bool)
+    for start in range(0, len(keys), KEYS_AT_ONCE):
+        part = keys[start : start + KEYS_AT_ONCE]
+        found[start : start + len(part)] = some[torch.searchsorted(some, part).clamp(max=last)] == part
+    return found
 
 
 def pack_places(listed: Tensor, keys: Tensor) -> Tensor:
     """Encode the positions of keys in a list, one bit each."""
-    return torch.from_numpy(np.packbits(torch.isin(listed, keys).numpy()))
+    return torch.from_numpy(np.packbits(_among(listed, keys.sort().values).numpy()))
 
 
 def unpack_places(listed: Tensor, places: Tensor) -> Tensor:

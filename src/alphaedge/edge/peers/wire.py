@@ -29,8 +29,8 @@ class _RequestMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     schema: str
     holds: Count
     base: bytes  # name of the key list that this builds on; empty for none
-    old: list[bytes]  # keys to add to it, per table
-    fresh: list[bytes]  # keys to add whose rows are wanted whatever their age
+    old: list[memoryview]  # keys to add to it, per table; not copied out of the message, which may be large
+    fresh: list[memoryview]  # keys to add whose rows are wanted whatever their age
 
 
 class AnswerHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,9 +46,9 @@ def pack_request(request: PullRequest, schema: str, base: KeyList | None) -> tup
     known = sum(map(len, request.keys))
     if base is None or sum(map(len, base.keys)) > 2 * known:  # more of it is gone than left: start a new list
         base = KeyList.empty(len(request.keys))
-    fresh = [pack_keys(keys) for keys in request.fresh]
+    fresh = [memoryview(pack_keys(keys)) for keys in request.fresh]
     old = [
-        pack_keys(keys[~torch.isin(keys, said) & ~torch.isin(keys, new)])
+        memoryview(pack_keys(keys[~torch.isin(keys, said) & ~torch.isin(keys, new)]))
         for keys, said, new in zip(request.keys, base.keys, request.fresh, strict=True)
     ]
     ask = _RequestMessage(schema=schema, holds=request.holds, base=base.name, old=old, fresh=fresh)

@@ -147,7 +147,9 @@ def _adopt_new_ids(edge: Edge, edges: dict[str, Edge], inputs: Sequence[torch.Te
     pulled = {}
     for peer in ready:
         pending = edge.pulls.request_rows(wanted)
-        answer = edges[peer].pulls.answer_rows(*edges[peer].pulls.read_request(learner.name, pending.data))
+        answer = edges[peer].pulls.answer_rows(
+            learner.name, *edges[peer].pulls.read_request(learner.name, pending.data)
+        )
         pulled[peer] = edge.pulls.accept(peer, pending, answer)
         edge.count(NEW_IDS, pending.data, answer, edges[peer])
     for adopted in weighted_rows({peer: learner.links.known[peer].weight for peer in ready}, pulled):

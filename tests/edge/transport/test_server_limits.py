@@ -253,3 +253,31 @@ def test_a_request_that_names_too_much_is_counted(certs: Path) -> None:
             assert made.hits.counts == {"berlin": {"work": 1}}
 
     run(test())
+
+
+def test_a_member_whose_requests_take_too_long_is_refused_for_a_while(certs: Path) -> None:
+    """What gossip needs is still answered."""
+    worked = {"berlin": 0.0, "paris": 0.0}
+
+    async def test() -> None:
+        async with paris(certs) as (address, _, made), asking(certs) as berlin:
+
+            async def pull(sender: Identity, request: bytes) -> bytes:
+                worked[sender.edge] += 2.0
+                return b""
+
+            made.routes["gossip"] = made.routes["pull"]
+            made.routes["pull"] = made.routes["rows"] = Route(pull, 1000, lambda member: worked[member])
+            for _ in range(2):
+                await ask(berlin, address)
+            for endpoint in ("pull", "rows"):
+                with pytest.raises(PeerError, match="429: this edge has worked too long") as refused:
+                    await ask(berlin, address, endpoint=endpoint)
+                assert 10 < refused.value.retry_after <= 20
+            assert worked["berlin"] == 4.0
+            assert made.hits.counts == {"berlin": {"share": 2}}
+            assert await ask(berlin, address, endpoint="gossip") == MODEL
+            async with asking(certs, "paris") as other:
+                assert await ask(other, address) == b""
+
+    run(test())

@@ -75,8 +75,8 @@ class PeerDriver:
 
     def routes(self) -> dict[str, Route]:
         """What peers may ask for."""
-        size = self._pulls.max_request_bytes
-        return {"pull": Route(self._answer_model, size), "rows": Route(self._answer_rows, size)}
+        size, work = self._pulls.max_request_bytes, self._pulls.work
+        return {"pull": Route(self._answer_model, size, work), "rows": Route(self._answer_rows, size, work)}
 
     async def run(self, stop: asyncio.Event) -> None:
         """Learn and talk to peers until told to stop. If one part fails, all of it ends."""
@@ -291,7 +291,7 @@ class PeerDriver:
     async def _answer_rows(self, sender: Identity, request: bytes) -> bytes:
         self._check_allowed(sender)
         asked = await self._read_request(sender.edge, request)
-        return await self._in_learner(lambda: self._pulls.answer_rows(*asked))
+        return await self._in_learner(lambda: self._pulls.answer_rows(sender.edge, *asked))
 
     async def _read_request(self, peer: str, request: bytes) -> tuple[PullRequest, KeyList]:
         loop = asyncio.get_running_loop()

@@ -1,6 +1,8 @@
 """Both ends of a pull: the requests of an edge, whether it accepts the answers, and its own answers to peers."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import final
 
@@ -51,6 +53,7 @@ class Pulls:
         self.learner, self.schema, self.bfloat16 = learner, schema, bfloat16
         self._sent: dict[str, KeyList] = {}
         self._received = ReceivedLists()
+        self._work: dict[str, float] = {}
         self._max_keys = max_keys(table.numbering.capacity for table in learner.tables)
         self.max_request_bytes = max_request_bytes(self._max_keys)
         self.bytes: dict[str, LinkBytes] = {}
@@ -96,18 +99,34 @@ class Pulls:
         if not self.learner.publication.number:
             raise ModelRefused("nothing is published yet")
         tables = len(self.learner.tables)
-        return unpack_request(data, self.schema, tables, self._received.of(peer), max_keys=self._max_keys)
+        with self._count_work(peer):
+            return unpack_request(data, self.schema, tables, self._received.of(peer), max_keys=self._max_keys)
 
     def answer_model(self, peer: str, request: PullRequest, listed: KeyList) -> bytes:
         """Answer a peer that pulls the model."""
         self._received.keep(peer, listed)
-        pull = self.learner.publication.answer(request, self.learner.tables)
-        return pack_pull(pull, listed, self.schema, bfloat16=self.bfloat16)
+        return self._answer(peer, request, listed, rows_only=False)
 
-    def answer_rows(self, request: PullRequest, listed: KeyList) -> bytes:
+    def answer_rows(self, peer: str, request: PullRequest, listed: KeyList) -> bytes:
         """Answer a peer that asks for the rows of ids that are new there."""
-        pull = self.learner.publication.answer(request, self.learner.tables)
-        return pack_pull(pull, listed, self.schema, bfloat16=self.bfloat16, rows_only=True)
+        return self._answer(peer, request, listed, rows_only=True)
+
+    def _answer(self, peer: str, request: PullRequest, listed: KeyList, *, rows_only: bool) -> bytes:
+        with self._count_work(peer):
+            pull = self.learner.publication.answer(request, self.learner.tables)
+            return pack_pull(pull, listed, self.schema, bfloat16=self.bfloat16, rows_only=rows_only)
+
+    def work(self, peer: str) -> float:
+        """Seconds of CPU that the requests of a peer have taken since the start."""
+        return self._work.get(peer, 0.0)
+
+    @contextmanager
+    def _count_work(self, peer: str) -> Iterator[None]:
+        began = time.thread_time()
+        try:
+            yield
+        finally:
+            self._work[peer] = self._work.get(peer, 0.0) + time.thread_time() - began
 
     def drop(self, peer: str) -> None:
         """Forget the key list that a former neighbour was sent."""

@@ -3,11 +3,14 @@
 from dataclasses import dataclass, field
 from typing import Final, Literal, final
 
-Limit = Literal["connections", "rate", "size", "memory", "work", "encoding", "head", "slow_request", "slow_reader"]
+Limit = Literal[
+    "connections", "rate", "size", "memory", "work", "share", "encoding", "head", "slow_request", "slow_reader"
+]
 """Which limit was hit.
 
 connections: too many at once or too many new ones. rate: too many requests. size: a request that is too large for its
-endpoint. memory: too many bytes of requests at once. work: a request that names too much. encoding: a compressed
+endpoint. memory: too many bytes of requests at once. work: a request that names too much. share:
+requests that took too much of this edge's time. encoding: a compressed
 request. head: too many or too long headers. slow_request, slow_reader: data that does not flow.
 """
 

@@ -22,6 +22,7 @@ from alphaedge.edge.transport.kept_answers import KeptAnswers
 from alphaedge.edge.transport.limit_hits import UNIDENTIFIED, Limit, LimitHits
 from alphaedge.edge.transport.listener import Listener, PeerConnection
 from alphaedge.edge.transport.pace import Pace
+from alphaedge.edge.transport.work_budget import WorkBudget
 from alphaedge.edge.trust.certificates import Identity
 from alphaedge.edge.trust.credentials import Credentials
 from alphaedge.errors import (
@@ -45,6 +46,9 @@ MAX_REASON_LENGTH: Final = 300
 Handler = Callable[[Identity, bytes], Awaitable[bytes]]
 """Returns the answer to a request of an edge. Errors of ``STATUS_BY_ERROR`` have a status of their own."""
 
+Work = Callable[[str], float]
+"""Returns the seconds of CPU that the requests of a member have taken since the start."""
+
 STATUS_BY_ERROR: Final[Mapping[type[AlphaEdgeError], int]] = {
     PeerForbidden: 403,
     ModelRefused: 409,
@@ -55,6 +59,7 @@ STATUS_BY_ERROR: Final[Mapping[type[AlphaEdgeError], int]] = {
 STATUS_BY_LIMIT: Final[Mapping[Limit, int]] = {
     "rate": 429,
     "memory": 429,
+    "share": 429,
     "size": 413,
     "encoding": 415,
     "head": 431,
@@ -64,10 +69,14 @@ STATUS_BY_LIMIT: Final[Mapping[Limit, int]] = {
 
 @final
 class Route(NamedTuple):
-    """What answers an endpoint. max_bytes: of a request; a larger one is refused unread."""
+    """What answers an endpoint. max_bytes: of a request; a larger one is refused unread.
+
+    work: what answering a member has taken, if that has to be limited.
+    """
 
     handler: Handler
     max_bytes: int
+    work: Work | None = None
 
 
 class _Refused(Exception):
@@ -93,6 +102,8 @@ class PeerServer:
         self._credentials, self._max_connections = credentials, max_connections
         self._rates = RateLimiter[str](requests_per_second, requests_per_second * BURST_SECONDS)
         self._arriving: Counter[str] = Counter()  # bytes of requests that are read or answered, by member
+        self._work = WorkBudget()
+        self._worked: dict[tuple[Work, str], float] = {}  # what was charged so far, by member
         self._kept = KeptAnswers()
         self._listener: Listener | None = None
         self.routes: dict[str, Route] = {}
@@ -181,6 +192,9 @@ class PeerServer:
             raise _Refused(411, "send a content-length")
         if length > route.max_bytes:
             raise _over("size", f"{length} bytes; {endpoint} takes at most {route.max_bytes}")
+        now = asyncio.get_running_loop().time()
+        if route.work is not None and (wait := self._work.wait(sender.edge, now)):
+            raise _over("share", "this edge has worked too long for you", wait)
         if self._arriving[sender.edge] + length > max(one.max_bytes for one in self.routes.values()):
             raise _over("memory", "too many large requests at once", 1.0)
         self._arriving[sender.edge] += length
@@ -202,9 +216,17 @@ class PeerServer:
             exception("peer_request_failed", member=sender.edge, endpoint=endpoint)
             raise _Refused(500, "this edge failed") from None
         finally:
+            if route.work is not None:
+                self._charge(sender.edge, route.work)
             self._arriving[sender.edge] -= length
             if not self._arriving[sender.edge]:
                 del self._arriving[sender.edge]
+
+    def _charge(self, member: str, work: Work) -> None:
+        """Charge a member for the work since the last time."""
+        before, after = self._worked.get((work, member), 0.0), work(member)
+        self._worked[work, member] = after
+        self._work.spend(member, after - before, asyncio.get_running_loop().time())
 
     async def _spend(self, member: str, count: int) -> None:
         """Wait until a member may have so many bytes read or sent."""

@@ -120,9 +120,8 @@ def test_a_member_that_lies_is_refused_and_the_others_go_on(fleet: Fleet) -> Non
         for seed, (what, pull, counter, reason) in enumerate(acts):
             mallory.pull = pull
             check_survival(fleet, what, counter, reason, seed)
-            if counter == "failures":  # a peer that fails is left alone for longer each time: until it behaves again
-                mallory.pull = hostile.honest
-                noticed(edges, "pulls", 100 + seed)
+            mallory.pull = hostile.honest  # it is left alone for longer each time, until it behaves again
+            noticed(edges, "pulls", 100 + seed)
         assert heard == [], "redirects are not followed"
     for edge in edges:
         assert peak_memory(edge.learners()[0]) < memory[edge.folder.name] + 150_000_000, "answers are read only so far"

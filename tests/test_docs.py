@@ -20,7 +20,7 @@ from alphaedge.core.methods import alphaedge as alphaedge_method
 from alphaedge.core.rules.aggregation import learned
 from alphaedge.edge import supervisor
 from alphaedge.edge.config import EdgeConfig
-from alphaedge.edge.directory import gossip, membership
+from alphaedge.edge.directory import exchange, gossip, membership, senders
 from alphaedge.edge.directory import nats as nats_directory
 from alphaedge.edge.inputs import numbering
 from alphaedge.edge.learning import checkpoints
@@ -28,7 +28,7 @@ from alphaedge.edge.peers import answer_check
 from alphaedge.edge.peers.driver import PeerDriver
 from alphaedge.edge.serving.openapi import describe
 from alphaedge.edge.transport.server import STATUS_BY_ERROR, STATUS_BY_LIMIT
-from alphaedge.edge.trust import announcements
+from alphaedge.edge.trust import announcements, certificates, expiry
 from alphaedge.simulation.config import Settings
 from tools import tuning
 
@@ -179,10 +179,27 @@ def test_what_edges_ask_each_other_is_there_and_no_other() -> None:
         (
             "reference/wire.md",
             "two edges that are alive and to one that is down",
-            (membership.LIVE_CONTACTS, membership.DOWN_CONTACTS) == (2, 1),
+            (exchange.LIVE_CONTACTS, exchange.DOWN_CONTACTS) == (2, 1),
         ),
-        ("reference/wire.md", "more than a minute ahead", membership.MAX_CLOCK_LEAD_MS == 60_000),
-        ("reference/wire.md", "for five seconds counts as down", membership.Membership.down_after == 5),
+        ("reference/wire.md", "has not moved for five seconds", membership.Membership.down_after == 5),
+        (
+            "reference/wire.md",
+            "at most two announcements for each edge in the digest that it answers and 32 more, 1 MB of them",
+            (exchange.ANNOUNCEMENTS_PER_EDGE, exchange.MORE_ANNOUNCEMENTS, exchange.MAX_ANNOUNCEMENTS_BYTES)
+            == (2, 32, 10**6),
+        ),
+        ("reference/wire.md", "at the third false signature", exchange.MAX_FORGED == 3),
+        (
+            "reference/wire.md",
+            "for 5 s, longer each time, up to 5 minutes",
+            (senders.FIRST_REST_SECONDS, senders.MAX_REST_SECONDS) == (5, 300),
+        ),
+        ("how-to/certificates.md", "warns 14, 7, 3, 2 and 1 days before", expiry.WARN_DAYS == (14, 7, 3, 2, 1, 0)),
+        (
+            "how-to/certificates.md",
+            "valid from a day before they are issued",
+            certificates.CLOCK_TOLERANCE.days == 1,
+        ),
         ("reference/wire.md", "after a week it is forgotten", membership.Membership.forget_after == 7 * 86_400),
         ("method.md", "capped at four times the edge's own", learned.MAX_RECORDS_RATIO == 4),
         ("security.md", "at most four times the receiver's own", learned.MAX_RECORDS_RATIO == 4),
@@ -206,6 +223,14 @@ def test_numbers_that_pages_state_are_those_of_the_code(page: str, words: str, t
         "the page has other words now: change them here too"
     )
     assert true, f"{page}: {words}"
+
+
+def test_the_tests_that_the_page_on_security_names_are_there() -> None:
+    named = set(re.findall(r"`(test_\w+)`", (DOCS / "security.md").read_text(encoding="utf-8")))
+    files = (ROOT / "tests").rglob("test_*.py")
+    there = {name for path in files for name in re.findall(r"def (test_\w+)", path.read_text(encoding="utf-8"))}
+    assert len(named) > 10
+    assert named <= there
 
 
 def test_the_defaults_on_the_page_on_tuning_are_those_of_the_code() -> None:

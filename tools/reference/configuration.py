@@ -34,7 +34,7 @@ METHOD_FIELDS: Final[Mapping[str, tuple[str, str]]] = {
     "home": ("", "home"),
 }
 EDGE_KEYS: Final[Mapping[str, str]] = {
-    "policy": "file with the rules that allow or deny links",
+    "policy": "file with the rules that allow or deny links; otherwise `policy.txt` beside this file, if there is one",
     "model.builtin": "a built-in model: `deepfm` learns ids and their interactions, `mlp` is plain layers. "
     "Give either this or `factory`",
     "model.factory": "`package.module:function` that returns your `nn.Module` or `alphaedge.Model`",

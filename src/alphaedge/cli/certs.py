@@ -141,7 +141,7 @@ def _serial(text: str) -> int:
     try:
         return int(text.replace(":", ""), 16)
     except ValueError:
-        raise InvalidValue("serial", text, "a number in hexadecimal, as certs show --json prints it") from None
+        raise InvalidValue("serial", text, "a number in hexadecimal, as in issued.list") from None
 
 
 @app.command(cls=Command, epilog=EXAMPLES)

@@ -25,7 +25,10 @@ REVOCATIONS: Final = ""  # stands for the revocation list, where an edge's name 
 
 @final
 class Beacon(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What an edge repeats. revocations: number of the revocation list that it has."""
+    """What an edge repeats.
+
+    signed: its announcement. heartbeat: a new one each time. revocations: number of the revocation list that it has.
+    """
 
     signed: SignedAnnouncement
     heartbeat: Heartbeat
@@ -34,7 +37,7 @@ class Beacon(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 @final
 class News(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What an edge was found to lack: its own newest announcement, or the revocation list."""
+    """What an edge was found to lack. signed: its own newest announcement. revocations: the revocation list."""
 
     signed: SignedAnnouncement | None = None
     revocations: SignedRevocations | None = None

@@ -3,6 +3,7 @@
 No ids and no features. Names of edges and regions are the only labels that come from outside.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -130,14 +131,15 @@ def _learner_metrics(status: LearnerStatus, now: float) -> Iterable[Metric]:
         ("alphaedge_score", "Mean score of all batches, each scored before it was learned from", status.score),
         ("alphaedge_own_share", "Share of this edge's own model in the last mix", status.own_share),
         ("alphaedge_home_share", "Share of the home model in predictions", status.home_share),
+        (
+            "alphaedge_certificate_days",
+            "Days until this edge's certificate expires; NaN without one",
+            math.nan if status.certificate_days is None else status.certificate_days,
+        ),
         ("alphaedge_clock_skew_seconds", "Time that this edge's clock is ahead of the fleet's", status.clock_skew),
-        ("alphaedge_incarnation", "Starts of the learner, and certificates, of this edge so far", status.incarnation),
         ("alphaedge_revocation_list", "Number of the revocation list in force; 0 without one", status.revocations),
     ):
         yield GaugeMetricFamily(name, text, value=value)
-    if status.certificate_days is not None:
-        text = "Days until this edge's certificate expires; absent without one"
-        yield GaugeMetricFamily("alphaedge_certificate_days", text, value=status.certificate_days)
     for name, text, count in (
         ("alphaedge_batches", "Batches learned", status.batches),
         ("alphaedge_records", "Examples that the mixed model has learned from", status.records),

@@ -28,7 +28,10 @@ SERIAL_PATTERN: Final = r"^[0-9a-f]{1,40}\Z"
 
 @final
 class RevokedCertificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One certificate. serial: in hexadecimal. edge: whose it is, as far as known. until: the day it expires on."""
+    """One certificate.
+
+    serial: its number, in hexadecimal. edge: whose it is, as far as known. until: the day on which it expires.
+    """
 
     serial: Annotated[str, msgspec.Meta(pattern=SERIAL_PATTERN)]
     edge: str = ""
@@ -37,7 +40,7 @@ class RevokedCertificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 @final
 class RevocationList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All revoked certificates that have not expired long ago. number: of two lists, the higher one counts."""
+    """A list. number: of two lists, the higher one counts. revoked: all that have not expired long ago."""
 
     number: Annotated[int, msgspec.Meta(ge=0, le=MAX_COUNT)] = 0
     revoked: tuple[RevokedCertificate, ...] = ()

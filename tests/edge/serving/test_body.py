@@ -64,6 +64,20 @@ def test_a_bad_body_is_refused_with_a_reason(edge: Edge, case: str) -> None:
     assert words in found["error"]
 
 
+def test_a_body_that_is_compressed_too_well_is_refused_after_its_first_megabyte(tmp_path: Path) -> None:
+    edge = Edge(tmp_path / "edge")  # which may read ten
+    edge.start()
+    try:
+        found = edge.post(FEEDBACK, gzip.compress(FEEDBACK_BODY + b" " * 9_000_000), **{"Content-Encoding": "gzip"})
+        assert found["status"] == 413
+        assert "allowed: 100 times as many" in found["error"]
+        honest = FEEDBACK_BODY + bytes(os.urandom(1)[0] % 2 + 9 for _ in range(2_000_000))  # tabs and line ends
+        assert len(honest) / len(gzip.compress(honest)) > 5
+        assert edge.post(FEEDBACK, gzip.compress(honest), **{"Content-Encoding": "gzip"})["unknown"] == 1
+    finally:
+        edge.end()
+
+
 def test_a_body_of_the_largest_size_is_read(edge: Edge) -> None:
     body = FEEDBACK_BODY + b" " * (MAX_BODY - len(FEEDBACK_BODY))
     assert edge.post(FEEDBACK, body)["unknown"] == 1

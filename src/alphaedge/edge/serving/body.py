@@ -21,6 +21,7 @@ CODINGS: Final[Mapping[str, int]] = {"gzip": 31, "deflate": 15}  # and the windo
 MIN_COMPRESS_BYTES: Final = 4096
 COMPRESSION_LEVEL: Final = 1  # on numbers a higher one saves little and costs much
 DECOMPRESS_BYTES: Final = 1 << 20  # at once
+MAX_COMPRESSION: Final = 100  # times, of bodies with more than that
 DISCARD_SECONDS: Final = 10.0  # for the rest of a body that was refused already
 
 
@@ -72,6 +73,9 @@ async def read_body(request: Request, limit: int, coding: str, on_start: OnStart
                 part = stream.unconsumed_tail
                 if len(body) > limit:
                     raise _too_large(limit)
+                if len(body) > max(DECOMPRESS_BYTES, MAX_COMPRESSION * received):
+                    text = f"request: found {len(body)} bytes and more, compressed to {received}"
+                    raise LimitReached(413, f"{text}; allowed: {MAX_COMPRESSION} times as many", "body")
                 if part:
                     await asyncio.sleep(0)  # a small part may become a large one
             if stream is not None and stream.unused_data:

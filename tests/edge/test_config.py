@@ -235,6 +235,22 @@ def test_certificates_that_do_not_fit_are_named(tmp_path: Path, changes: dict[st
         assert word in found.output
 
 
+def test_a_revoked_certificate_is_named(tmp_path: Path) -> None:
+    config = certified(tmp_path)
+    CertificateFolder(tmp_path / "certs").revoke(["berlin"], (), now=dt.datetime.now(dt.UTC))
+    found = run("check", "--config", str(config))
+    assert found.exit_code == 2
+    assert "of berlin is revoked" in found.output
+
+
+def test_a_policy_that_is_not_named_is_checked_if_it_is_there(tmp_path: Path) -> None:
+    config = written(tmp_path)
+    (tmp_path / "policy.txt").write_text("let all in")
+    found = run("check", "--config", str(config))
+    assert found.exit_code == 2
+    assert "policy, line 1" in found.output
+
+
 def test_a_configuration_survives_being_written_down() -> None:
     config = toml.build(BASE | {"method": {"peers": 2}, "peers": {"seeds": ["a:1"]}}, EdgeConfig)
     assert toml.build(tomllib.loads(toml.dumps(config)), EdgeConfig) == config

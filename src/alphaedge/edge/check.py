@@ -11,8 +11,11 @@ from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.cores import assign_cores
 from alphaedge.edge.trust.certificates import KeyPair, check_certificate, load_certificate
 from alphaedge.edge.trust.credentials import check_loopback
+from alphaedge.edge.trust.known_revocations import KnownRevocations
 from alphaedge.edge.trust.policy import Policy
-from alphaedge.errors import InvalidValue
+from alphaedge.edge.trust.policy_file import DEFAULT_POLICY
+from alphaedge.edge.trust.revocations import REVOKED_FILE
+from alphaedge.errors import CertificateError, InvalidValue
 
 MIN_SECRET_BYTES, MAX_SECRET_BYTES = 16, 64
 
@@ -39,8 +42,8 @@ def check_edge(config: EdgeConfig, folder: Path, now: dt.datetime, *, insecure: 
             allowed = f"a file of {MIN_SECRET_BYTES} to {MAX_SECRET_BYTES} bytes"
             raise InvalidValue("secret", f"{len(secret)} bytes", allowed)
         report.append("secret: ok")
-    if config.policy is not None:
-        rules = Policy.parse(_read(folder, "policy", config.policy).decode())
+    if config.policy is not None or (folder / DEFAULT_POLICY).exists():
+        rules = Policy.parse(_read(folder, "policy", config.policy or DEFAULT_POLICY).decode())
         report.append(f"policy: {len(rules.rules)} rules")
     if config.serve.token is not None:
         if not _read(folder, "serve.token", config.serve.token).strip():
@@ -96,9 +99,11 @@ def _check_certificates(config: EdgeConfig, folder: Path, now: dt.datetime, *, i
     if peers.certificate is None or peers.key is None or peers.authority is None:
         return "no certificate: this edge learns alone"
     pair = KeyPair.load(_read(folder, "peers.certificate", peers.certificate), _read(folder, "peers.key", peers.key))
-    identity = check_certificate(
-        pair.certificate, load_certificate(_read(folder, "peers.authority", peers.authority)), now
-    )
+    authority = load_certificate(_read(folder, "peers.authority", peers.authority))
+    identity = check_certificate(pair.certificate, authority, now)
+    list_file = (folder / peers.authority).with_name(REVOKED_FILE)
+    if KnownRevocations(lambda: authority, list_file, folder / config.data / REVOKED_FILE).is_revoked(identity.serial):
+        raise CertificateError(f"the certificate {identity.serial:x} of {identity.edge} is revoked")
     for field, certified, configured in (
         ("edge", identity.edge, config.edge),
         ("region", identity.region, config.region),

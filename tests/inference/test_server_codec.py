@@ -6,12 +6,22 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.http as triton
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from alphaedge import InvalidValue
-from alphaedge.inference.server_codec import encode_response, parse_request
+from alphaedge.errors import RequestTooLarge
+from alphaedge.inference.server_codec import (
+    NO_LIMITS,
+    RequestLimits,
+    check_head,
+    check_start,
+    encode_response,
+    parse_in_steps,
+    parse_request,
+)
+from alphaedge.inference.tensor_values import STEP_BYTES
 from alphaedge.inference.tensors import DATATYPES, JSON_LENGTH_HEADER, Array, datatype_of
 
 NUMBERS = st.sampled_from(list(DATATYPES.values())).flatmap(
@@ -161,3 +171,85 @@ def test_bytes_that_do_not_fit_are_refused(kind: str, count: int, raw: bytes) ->
 def test_noise_is_refused(body: bytes, length: str | None) -> None:
     with pytest.raises(InvalidValue):
         parse_request(body, length)
+
+
+LIMITS = RequestLimits(examples=5000, bytes=200_000)
+
+
+def large(kind: str, data: str, *shape: int) -> bytes:
+    text = json.dumps({"inputs": [{"name": "x", "shape": list(shape), "datatype": kind, "data": "DATA"}]})
+    return text.replace('"DATA"', data).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (large("FP32", "[]", 5001, 0), ["inputs.x.shape", "5001 examples", "at most 5000 in one request"]),
+        (large("INT64", f"[{'0,' * 29999}0]", 1, 30_000), ["240000 bytes when decoded", "at most 200000"]),
+        (large("BYTES", "[" + '"",' * 3999 + '""]', 4000), ["bytes when decoded", "at most 200000"]),
+        (large("FP32", "[0]", 1).replace(b'"x"', b'"%s"' % (b"x" * 70_000)), ["bytes beside the values"]),
+    ],
+)
+def test_a_request_that_is_too_large_is_refused_before_its_values_are_read(body: bytes, words: list[str]) -> None:
+    with pytest.raises(RequestTooLarge) as caught:
+        parse_request(body, None, LIMITS)
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"inputs":[' + b",".join([b'{"name":"x"}'] * 5000) + b"]}",
+        large("FP32", f"[{'0.5,' * 10_000}0.5]", 1),
+        large("FP32", f"[{'[],' * 10_000}0.5]", 1),
+        large("BYTES", f"[{'[],' * 100_000}" + '"a"]', 1),
+        large("BYTES", "[" + '"a",' * 3000 + '"a"]', 1),
+        large("BYTES", '["' + "a" * 70_000 + '"]', 1),
+        large("INT64", f"[{'9' * 200_000}]", 1),
+        large("BYTES", '["a", 5]', 2),
+        large("BYTES", '["\\ud800"]', 1),
+    ],
+    ids=[
+        "objects",
+        "numbers",
+        "empty lists",
+        "empty lists of texts",
+        "texts",
+        "a text",
+        "digits",
+        "mixed",
+        "surrogate",
+    ],
+)
+def test_more_than_the_shape_says_is_refused(body: bytes) -> None:
+    with pytest.raises(InvalidValue):
+        parse_request(body, None, LIMITS)
+
+
+@given(st.lists(st.integers(-(10**15), 10**15), max_size=40_000), st.integers(0, 2))
+@settings(max_examples=20, deadline=None)
+def test_large_lists_are_read_in_steps_and_in_order(values: list[int], spaces: int) -> None:
+    text = json.dumps(values, indent=spaces or None)
+    steps = sum(1 for _ in parse_in_steps(large("INT64", text, len(values)), None, NO_LIMITS))
+    assert steps >= len(text) // STEP_BYTES
+    assert parse_request(large("INT64", text, len(values))).inputs["x"].tolist() == values
+
+
+@given(st.lists(st.text(max_size=30), max_size=3000), st.booleans())
+@settings(max_examples=20, deadline=None)
+def test_texts_are_read_whatever_they_hold(values: list[str], nested: bool) -> None:
+    sent = [[value] for value in values] if nested else values
+    found = parse_request(large("BYTES", json.dumps(sent), len(values))).inputs["x"]
+    assert found.tolist() == [value.encode() for value in values]
+
+
+def test_what_a_request_says_at_its_start_is_checked_before_the_rest_has_arrived() -> None:
+    start = large("FP32", "[0]", 5001, 4)[:60]
+    with pytest.raises(RequestTooLarge, match=r"5001 examples.*at most 5000"):
+        check_start(start, LIMITS)
+    check_start(large("FP32", "[0]", 5000)[:60], LIMITS)
+    check_start(large("BYTES", json.dumps(['"shape":[9999]']), 1), LIMITS)
+    head = large("FP32", "[]", 5001, 4)
+    with pytest.raises(RequestTooLarge, match=r"inputs\.x\.shape.*5001 examples"):
+        check_head(head, LIMITS)

@@ -47,13 +47,14 @@ def check_method(field: str, spec: str) -> None:
 class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Overrides for the methods; what is None stays as each method has it.
 
-    ``aggregate_every`` (E), ``peers`` (K), ``replace`` (K') and ``select_every`` (m) apply to every method that has
-    them. ``aggregation`` and ``selection`` are import paths of rules of your own, ``package.module:name``, for every
-    method that uses peers. The rest applies to the learned methods only. Except for the first four, nothing applies to
-    the methods named ``-paper``, which are literal readings.
+    ``aggregate_every`` (E), ``pull_ahead``, ``peers`` (K), ``replace`` (K') and ``select_every`` (m) apply to every
+    method that has them. ``aggregation`` and ``selection`` are import paths of rules of your own,
+    ``package.module:name``, for every method that uses peers. The rest applies to the learned methods only. Except for
+    the first five, nothing applies to the methods named ``-paper``, which are literal readings.
     """
 
     aggregate_every: int | None = None
+    pull_ahead: int | None = None
     peers: int | None = None
     replace: int | None = None
     select_every: int | None = None
@@ -77,7 +78,7 @@ class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             if chosen.aggregation.uses_peers:
                 chosen = self._with_own_rules(chosen)
         selection = _replace(chosen.selection, peers=self.peers, replace=self.replace, every=self.select_every)
-        return _replace(chosen, selection=selection, aggregate_every=self.aggregate_every)
+        return _replace(chosen, selection=selection, aggregate_every=self.aggregate_every, pull_ahead=self.pull_ahead)
 
     def _learned(self, chosen: Method, rule: Learned) -> Method:
         own = {"rate": self.weight_rate, "steps": self.weight_steps, "weight_batches": self.weight_batches}

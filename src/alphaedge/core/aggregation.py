@@ -167,8 +167,8 @@ class Mixing:
 
     models: of the g edges; a rule moves them by ``weighted_mean`` or ``coordinatewise``.
     records: [g, 1 + P], examples that each model has learned from, as its publication claims; own model first.
-    known: per id table [g, rows + 1], the rows that each edge has. Rows that only peers know stay out of the mix, but
-        those in ``wanted`` are adopted from them (cold start).
+    known: per id table [g, rows + 1], the rows that each edge had when it pulled. Rows that only peers know stay out of
+        the mix, but those in ``wanted`` are adopted from them (cold start).
     """
 
     models: ModelState
@@ -207,7 +207,7 @@ class Mixing:
             place = held.index.unsqueeze(2) * held.tables[t].shape[1] + rows.unsqueeze(1)  # [g, P, C]
             theirs = F.embedding(place, held.tables[t].view(-1, mine.shape[-1]))
             trained = held.has[t].view(-1).index_select(0, place.view(-1)).view(place.shape)
-            counts = trained & held.present.unsqueeze(2)
+            counts = trained & held.present.unsqueeze(2) & self.known[t].gather(1, rows).unsqueeze(1)
             own.append(mine.flatten(1))
             peers.append(theirs.sub_(mine.unsqueeze(1)).masked_fill_(~counts.unsqueeze(3), 0).flatten(2))
             sizes.append(mine.shape[1:])

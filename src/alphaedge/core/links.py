@@ -18,8 +18,9 @@ class Link:
     numbers: what the aggregation rule keeps of it, by name (``PeerMemory.numbers``).
     publication: the newest that the edge holds rows of, -1 for none; pulled_at: the edge's aggregation at which it
     got that.
-    tried, excess: whether it has stood a trial, and its loss above the edge's own in the trials so far
-    (``core.trial``). exclusions: in a row. excluded_until: the edge's aggregation before which it is no candidate.
+    tried, excess: whether it has stood a trial, and its loss above the edge's own in the trials so far (``core.trial``).
+    missed: rounds in a row without its model. exclusions: in a row. excluded_until: the edge's aggregation before which
+    it is no candidate.
     """
 
     weight: float
@@ -28,6 +29,7 @@ class Link:
     pulled_at: int = -1
     tried: bool = False
     excess: float = 0.0
+    missed: int = 0
     exclusions: int = 0
     excluded_until: int = 0
 

@@ -45,6 +45,8 @@ class Method:
 
     aggregation: how models are weighed and mixed. selection: whom an edge pulls from.
     aggregate_every: E; the edge aggregates at every E-th batch.
+    pull_ahead: batches before its aggregation at which an edge pulls; what has come by then is mixed. 0 is at the
+        aggregation: a live edge then waits for its pulls, up to their deadline.
     train_on_aggregation: whether the batches that weights were learned on are trained on as well, after the mix (the
         paper's learned methods leave the aggregation batch out, 1/E of the data; its other methods train on every
         batch).
@@ -59,6 +61,7 @@ class Method:
     aggregation: Aggregation
     selection: Selection
     aggregate_every: int = 20
+    pull_ahead: int = 0
     train_on_aggregation: bool = True
     adopt_rows: bool = True
     publish: Literal["trained", "mixed"] = "trained"
@@ -70,6 +73,7 @@ class Method:
         check_rule("aggregation", self.aggregation, Aggregation)
         check_rule("selection", self.selection, Selection)
         check_number("aggregate_every", self.aggregate_every, low=1, whole=True)
+        check_number("pull_ahead", self.pull_ahead, low=0, high=self.aggregate_every - 1, whole=True)
         check_choice("publish", self.publish, ["trained", "mixed"])
         check_choice("statistics", self.statistics, ["local", "mixed"])
 

@@ -6,7 +6,7 @@ value.
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -92,14 +92,18 @@ def select(
     aggregations: int,
     candidates: Sequence[P],
     topology: Mapping[P, Mapping[P, float]],
+    absent: Collection[P] = (),
     rng: random.Random,
 ) -> None:
     """Choose an edge's neighbours by the method's rule, if it is time to.
 
     aggregations: rounds that the edge has finished before this one. topology: neighbours and shares that others have
-    announced.
+    announced. absent: neighbours whose model did not come in this round.
     """
     rule = method.selection
+    if method.trial is not None:
+        for peer in links.neighbours:
+            method.trial.note_presence(links.known[peer], peer not in absent, aggregations)
     if (aggregations + 1) % rule.every:
         return
     resting = {j for j, link in links.known.items() if link.is_excluded(aggregations + 1)}

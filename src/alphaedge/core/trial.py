@@ -6,7 +6,8 @@ on, and compared with M_i itself:
     e_ij = L(M_i + s X_j) / L(M_i) - 1                smoothed over rounds, e <- memory e + (1 - memory) e_ij
 
 A model of ``tolerance`` or more above the own loss is excluded: it takes no part in the mix, its weight falls to 0, and
-it is no candidate for some rounds, twice as many after each further exclusion. Below that, what a peer claims to have
+it is no candidate for some rounds, twice as many after each further exclusion. So is, with its weight, a peer whose
+model does not come for some rounds. Below that, what a peer claims to have
 learned from counts as far as the trial bears it out: fully for e <= 0, down to nothing at ``tolerance``.
 
 The probe is a mixture, not the peer's model alone: models of edges with other users can be bad alone and good to mix.
@@ -34,12 +35,14 @@ class Trial:
 
     tolerance: excess loss at which a peer is excluded. probe: s, the peer's share in the probe.
     memory: how much of the excess is carried over from earlier rounds.
+    patience: rounds in a row without a model after which a peer is excluded as well.
     first_rest, longest_rest: rounds for which an excluded peer is no candidate.
     """
 
     tolerance: float = 0.1
     probe: float = 0.5
     memory: float = 0.5
+    patience: int = 3
     first_rest: int = 2
     longest_rest: int = 16
 
@@ -47,6 +50,7 @@ class Trial:
         check_number("tolerance", self.tolerance, above=0)
         check_number("probe", self.probe, above=0, high=1)
         check_number("memory", self.memory, low=0, high=1)
+        check_number("patience", self.patience, low=1, whole=True)
         check_number("first_rest", self.first_rest, low=1, whole=True)
         check_number("longest_rest", self.longest_rest, low=self.first_rest, whole=True)
 
@@ -70,6 +74,13 @@ class Trial:
         records = torch.cat([mixing.records[:, :1], mixing.records[:, 1:] * trust], dim=1)
         return replace(mixing, held=replace(mixing.held, present=torch.tensor(present)), records=records)
 
+    def note_presence(self, link: Link, came: bool, aggregation: int) -> None:
+        """Note whether a neighbour's model came; a peer that is slow or down gives way like one of no use."""
+        link.missed = 0 if came else link.missed + 1
+        if link.missed >= self.patience:
+            link.missed = 0
+            self._exclude(link, aggregation)
+
     def trust(self, excess: float) -> float:
         """How far a peer's claims count, from 0 to 1."""
         return min(1.0, max(0.0, 1 - excess / self.tolerance))
@@ -81,9 +92,12 @@ class Trial:
         if link.excess < self.tolerance:
             link.exclusions = 0
             return
-        rest = min(self.longest_rest, self.first_rest * 2**link.exclusions)
-        link.exclusions, link.excluded_until = link.exclusions + 1, aggregation + 1 + rest
+        self._exclude(link, aggregation)
         link.weight, link.numbers = 0.0, {}
+
+    def _exclude(self, link: Link, aggregation: int) -> None:
+        rest = min(self.longest_rest, self.first_rest * 2 ** min(link.exclusions, 30))
+        link.exclusions, link.excluded_until = link.exclusions + 1, aggregation + 1 + rest
 
     def _excess(self, mixing: Mixing) -> Tensor:
         """The excess loss of every peer's probe, [g, P]; 0 where a peer is not present."""

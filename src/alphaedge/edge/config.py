@@ -150,6 +150,7 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     examples, or labels, of one request. max_requests_per_second: of one caller, which is everybody with the token, or
     an address; 0 for no limit. max_connections: open at once. max_connections_per_address: of these, from one address.
     certificate, key: files, to serve over HTTPS. cores: `separate` gives the learner a core of its own.
+    learner_priority: `normal` on a machine whose cores are never idle, where an `idle` learner would starve.
     """
 
     host: str = "127.0.0.1"
@@ -163,6 +164,7 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     certificate: str | None = None
     key: str | None = None
     cores: CoreSharing = "shared"
+    learner_priority: Literal["idle", "normal"] = "idle"
 
     def __post_init__(self) -> None:
         _check_together("serve", certificate=self.certificate, key=self.key)
@@ -220,7 +222,8 @@ class EdgeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """The whole configuration. Paths are relative to the file's folder.
 
     secret: a file with the fleet's secret, under which ids become keys; the same for all edges of a fleet.
-    policy: a file with rules, if any. seed: of the initial model; the same for all edges of a fleet.
+    policy: a file with rules; otherwise ``policy.txt``, if there is one. seed: of the initial model; the same for all
+    edges of a fleet.
     """
 
     edge: str

@@ -178,8 +178,10 @@ def main() -> None:
         pin_process(cores)  # the server's cores were inherited
     torch.set_num_threads(1)
     _die_with_server()
-    _lower_priority()
-    log.configure(load(path).edge, "learner", "json" if style == "json" else "text")
+    config = load(path)
+    if config.serve.learner_priority == "idle":
+        _lower_priority()
+    log.configure(config.edge, "learner", "json" if style == "json" else "text")
     try:
         asyncio.run(run(path, insecure=insecure, server=server))
     except Exception:

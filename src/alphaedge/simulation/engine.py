@@ -183,9 +183,13 @@ class Engine:
 def _note_known(world: World, span: TrainingSpan) -> None:
     """Note which id rows the edges have met."""
     place, column = (span.predicted >= 0).nonzero(as_tuple=True)
-    edges = span.edges[place].unsqueeze(1)
-    for since, rows in zip(
-        world.known_since, world.batches.rows(edges.flatten(), span.predicted[place, column]), strict=True
-    ):
-        since[edges, rows] = torch.where(since[edges, rows] < 0, world.aggregations[edges], since[edges, rows])
+    edges, numbers = span.edges[place].unsqueeze(1), span.predicted[place, column]
+    # What an edge meets after it has pulled for its next aggregation, it can ask for at the one after that.
+    last = span.predicted.max(1).values[place]
+    late = (numbers > last - world.method.pull_ahead) & torch.tensor(
+        [world.span_end(e)[0] is not None for e in span.edges.tolist()]
+    )[place]
+    pulled_at = world.aggregations[edges] + late.unsqueeze(1)
+    for since, rows in zip(world.known_since, world.batches.rows(edges.flatten(), numbers), strict=True):
+        since[edges, rows] = torch.where(since[edges, rows] < 0, pulled_at, since[edges, rows])
         since[:, -1] = -1

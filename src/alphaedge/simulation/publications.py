@@ -48,9 +48,12 @@ class Publications:
             self.tables[t].view(-1, width).index_copy_(0, target, table.value.view(-1, width).index_select(0, source))
             self.version[t].view(-1).index_copy_(0, target, self.number[edges][which].to(torch.int32))
 
-    def slot(self, edges: Tensor, staleness: int) -> tuple[Tensor, Tensor]:
-        """Place in the pool [depth * n] of each named edge's publication of that age, and its number (>= 0)."""
-        number = (self.number[edges] - staleness).clamp(min=0)
+    def slot(self, edges: Tensor, staleness: int, newest: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Place in the pool [depth * n] of each named edge's publication of that age, and its number (>= 0).
+
+        newest: the numbers of the newest publications, if the edges are seen as they were at an earlier moment.
+        """
+        number = ((self.number[edges] if newest is None else newest) - staleness).clamp(min=0)
         return (number % self.depth) * self.dense.shape[1] + edges, number
 
     def give(self, source: int, state: ModelState, edge: int) -> None:

@@ -43,6 +43,7 @@ def aggregate_group(world: World, edges: list[int], block: int, lost: Sequence[i
             aggregations=int(world.aggregations[edge]),
             candidates=world.candidates(edge),
             topology={j: world.topology[base + j] for j in links.neighbours},
+            absent=_absent(world, edge) if method.trial is not None and edge not in lost else (),
             rng=world.rng(edge, "peers"),
         )
     world.aggregations[able] += 1
@@ -50,6 +51,10 @@ def aggregate_group(world: World, edges: list[int], block: int, lost: Sequence[i
         world.pending[edge] = []
     if method.publish == "mixed":
         world.publish(edges)
+
+
+def _absent(world: World, edge: int) -> list[int]:
+    return [j for j, there in zip(world.links[edge].neighbours, world.present(edge), strict=True) if not there]
 
 
 def _reveal(world: World, edge: int) -> None:
@@ -73,7 +78,8 @@ def _mix(world: World, edges: list[int]) -> None:
     width = max(len(link.neighbours) for link in links)
     peers = torch.tensor([_padded(world.neighbours(e), width, e) for e in edges])
     present = torch.tensor([_padded(present_of[e], width, False) for e in edges])
-    slot, number = world.published.slot(peers, world.conditions.staleness)
+    newest = torch.tensor([_padded(world.newest(e), width, 0) for e in edges])
+    slot, number = world.published.slot(peers, world.conditions.staleness, newest)
     wanted = _wanted(world, edges) if world.method.adopt_rows and world.models.tables else []
     _log_pulls(world, edges, slot, number, present, wanted)
     revealed = torch.tensor([world.pending[e] for e in edges])
@@ -97,7 +103,7 @@ def _mix(world: World, edges: list[int]) -> None:
             aggregations=world.aggregations[some].tolist(),
             records=torch.cat([own, pool.records.flatten()[slot]], dim=1).to(world.models.dense.dtype),
             batches=[world.batches.get(some, numbers) for numbers in revealed.unbind(1)],
-            known=[since[some] >= 0 for since in world.known_since],
+            known=[_known_at_pull(since[some], world.aggregations[some]) for since in world.known_since],
             wanted=wanted,
         ),
     )
@@ -144,6 +150,11 @@ def _log_pulls(
     world.log.add_pulls(edges, [world.links[e].neighbours for e in edges], present, cost)
     for edge, numbers, there in zip(edges, number.tolist(), present.tolist(), strict=True):
         world.log.beyond_start[edge] += sum(n == 0 and answered for n, answered in zip(numbers, there, strict=True))
+
+
+def _known_at_pull(since: Tensor, aggregations: Tensor) -> Tensor:
+    """Which rows an edge knew when it pulled, [g, rows + 1]: not those of the batches after that."""
+    return (since >= 0) & (since <= aggregations.unsqueeze(1))
 
 
 def _padded(values: list[T], width: int, filler: T) -> list[T]:

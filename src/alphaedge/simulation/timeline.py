@@ -52,6 +52,19 @@ class Timeline:
         """When a batch happens; never, if there is none."""
         return float("inf") if number is None else float(self.moments[edge][number])
 
+    def publications_in(self, batches: int) -> int:
+        """The most publications of one edge while another gets so many batches (an upper bound)."""
+        if not batches:
+            return 0
+        longest = max(float((m[batches:] - m[:-batches]).max()) if len(m) > batches else 1.0 for m in self.moments)
+        most = 0
+        for edge, moments in enumerate(self.moments):
+            origin = self.first[edge] if self.clock == "event-time" else 0
+            at = moments[origin + self.every - 1 :: self.every].contiguous()
+            counts = torch.searchsorted(at, at + longest, right=True) - torch.arange(len(at))
+            most = max(most, int(counts.max()) if len(at) else 0)
+        return most
+
     def member(self, edge: int, moment: float) -> bool:
         """Whether an edge has joined and not left."""
         return self.join[edge] <= moment < self.leave[edge]

@@ -5,6 +5,7 @@ another run. "Local" numbers are those within a run.
 """
 
 import random
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Literal, final
 
@@ -47,7 +48,9 @@ class World:
         total = len(models)
         shared = method.statistics == "mixed" or (conditions.bootstrap and bool(conditions.joins))
         statistics = gradients.model.statistics() if shared else ()
-        self.published = Publications(models, conditions.staleness + 1, statistics)
+        depth = conditions.staleness + 1 + max(t.publications_in(method.pull_ahead) for t in timelines)
+        self.published = Publications(models, depth, statistics)
+        self.published_at: list[list[float]] = [[] for _ in range(total)]  # the moments, from the first on
         hostile = [conditions.draw_adversaries(self.n, seed) for seed in seeds]
         self.adversaries = Adversaries(conditions.make_attack(), hostile, self.n, models.dense)
         self.records = torch.zeros(total, dtype=torch.long)  # that each edge has learned from
@@ -96,15 +99,23 @@ class World:
             return range(self.n)
         return [j for j in range(self.n) if timeline.member(j, moment) and base + j not in self.log.stopped]
 
+    def newest(self, edge: int) -> list[int]:
+        """The newest publications of an edge's neighbours when it pulls, by their numbers; 0 for none."""
+        if not self.method.pull_ahead:
+            return [int(self.published.number[j]) for j in self.neighbours(edge)]
+        timeline, local = self.where(edge)
+        moment = timeline.moment(local, max(timeline.first[local], self.at[edge] - 1 - self.method.pull_ahead))
+        return [bisect_right(self.published_at[j], moment) for j in self.neighbours(edge)]
+
     def present(self, edge: int) -> list[bool]:
-        """Which of an edge's neighbours answer it now."""
-        base, number = self.base(edge), self.published.number
-        if not self.conditions.down_edges_pull and self.outages[edge][number[edge]]:
+        """Which of an edge's neighbours answer when it pulls."""
+        base, own = self.base(edge), int(self.published.number[edge])
+        if not self.conditions.down_edges_pull and self.outages[edge][own]:
             return [False] * len(self.links[edge].neighbours)
         there = self.candidates(edge)
         return [
-            j in there and int(number[base + j]) > 0 and not self.outages[base + j][number[base + j]]
-            for j in self.links[edge].neighbours
+            j in there and number > 0 and not self.outages[base + j][number]
+            for j, number in zip(self.links[edge].neighbours, self.newest(edge), strict=True)
         ]
 
     def note_trained(self, edges: Tensor, numbers: Tensor) -> None:
@@ -124,6 +135,8 @@ class World:
         if learned:
             some = torch.tensor(learned)
             self.published.publish(some, self.models, self.trained, self.records)
+            for edge in learned:
+                self.published_at[edge].append(self.moment[edge])
             self.adversaries.forge(self, learned, self.trained)
             for flags in self.trained:
                 flags[some] = False

@@ -9,7 +9,7 @@ model trains on them only after the mix, the home model at once. A round is ``st
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, final
 
 import torch
@@ -134,6 +134,12 @@ class Learner:
         self.revealed += 1
 
     @property
+    def past_pull(self) -> bool:
+        """Whether the models for the next round are to be pulled, or have been. Ids that are new now come too late."""
+        every, ahead = self.method.aggregate_every, self.method.pull_ahead
+        return ahead > 0 and (self.due or self.revealed % every >= every - ahead)
+
+    @property
     def due(self) -> bool:
         """Whether a round is due."""
         return bool(self.waiting) and self.revealed % self.method.aggregate_every == 0
@@ -236,12 +242,18 @@ class Learner:
             torch.tensor([present]),
         )
 
-    def finish_round(self, candidates: Sequence[str], topology: Mapping[str, Mapping[str, float]]) -> str | None:
+    def finish_round(
+        self,
+        candidates: Sequence[str],
+        topology: Mapping[str, Mapping[str, float]],
+        absent: Collection[str] = (),
+    ) -> str | None:
         """End a round: choose neighbours if it is time to, publish a mixed model, train on what waited for the mix.
 
-        Returns why the choice of neighbours was refused, if it was; they stay as they are then.
+        absent: neighbours whose model did not come. Returns why the choice of neighbours was refused, if it was; they
+        stay as they are then.
         """
-        refused = self._select(candidates, topology) if self.method.aggregation.uses_peers else None
+        refused = self._select(candidates, topology, absent) if self.method.aggregation.uses_peers else None
         self.aggregations += 1
         if self.method.publish == "mixed":
             self._publish()
@@ -252,7 +264,9 @@ class Learner:
         self.reset = False
         return refused
 
-    def _select(self, candidates: Sequence[str], topology: Mapping[str, Mapping[str, float]]) -> str | None:
+    def _select(
+        self, candidates: Sequence[str], topology: Mapping[str, Mapping[str, float]], absent: Collection[str]
+    ) -> str | None:
         try:
             select(
                 self.method,
@@ -261,6 +275,7 @@ class Learner:
                 aggregations=self.aggregations,
                 candidates=candidates,
                 topology=topology,
+                absent=absent,
                 rng=self._rng("peers"),
             )
         except RuleError as error:
@@ -286,7 +301,7 @@ class Learner:
 
     def _admit(self, table: int, keys: Tensor) -> Tensor:
         """The rows of keys; new keys get rows, those of the longest unused keys if the table is full."""
-        row, admitted = self.tables[table].admit(keys, self.aggregations)
+        row, admitted = self.tables[table].admit(keys, self.aggregations + self.past_pull)
         given_up = torch.tensor([a.row for a in admitted if a.previous is not None], dtype=torch.long)
         for held in self.held.values():
             held.drop(table, given_up)

@@ -104,6 +104,11 @@ class LearningLoop:
         return self.learner.due
 
     @property
+    def past_pull(self) -> bool:
+        """Whether the models for the next round are to be pulled, or have been."""
+        return self.learner.past_pull
+
+    @property
     def behind(self) -> bool:
         """Whether there is about a batch of feedback that nothing was learned from yet."""
         return self._journal.last_feedback() - self.progress.feedback >= self.size
@@ -229,7 +234,8 @@ class LearningLoop:
         except RuleError as error:  # a rule of the operator's own: the edge goes on with its own model
             warn("aggregation_rule_failed", reason=error)
             shares = {self.config.edge: 1.0}
-        refused = learner.finish_round(candidates, topology)
+        absent = [] if learner.reset else [j for j in learner.links.neighbours if j not in pulls]
+        refused = learner.finish_round(candidates, topology, absent)
         if refused is not None:
             warn("selection_rule_failed", reason=refused)
         self._checkpoints.save(learner, self.schema, self.progress)

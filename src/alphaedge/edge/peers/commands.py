@@ -43,6 +43,14 @@ class StartFrom:
 
 @final
 @dataclass(frozen=True)
+class StartPulls:
+    """Choose first neighbours among the candidates if there are none, and report ``PullsStarted``."""
+
+    candidates: Sequence[str]
+
+
+@final
+@dataclass(frozen=True)
 class StartRound:
     """Publish, choose first neighbours among the candidates if there are none, and report ``RoundStarted``."""
 
@@ -90,4 +98,6 @@ class Log:
     fields: Mapping[str, Any]
 
 
-Command = Announce | Pull | StartFrom | StartRound | FinishRound | DropNeighbours | FindNewIds | AdoptRows | Log
+Command = (
+    Announce | Pull | StartFrom | StartPulls | StartRound | FinishRound | DropNeighbours | FindNewIds | AdoptRows | Log
+)

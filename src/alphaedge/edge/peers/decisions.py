@@ -28,6 +28,7 @@ from alphaedge.edge.peers.commands import (
     Pull,
     Purpose,
     StartFrom,
+    StartPulls,
     StartRound,
 )
 from alphaedge.edge.peers.events import (
@@ -35,6 +36,8 @@ from alphaedge.edge.peers.events import (
     NewIdsFound,
     Observed,
     PullEnded,
+    PullsDue,
+    PullsStarted,
     RoundDue,
     RoundFinished,
     RoundStarted,
@@ -61,20 +64,33 @@ class _Gathering:
     waiting: dict[int, str] = field(default_factory=dict)
     models: dict[str, PulledModel] = field(default_factory=dict)
 
+    def keep(self, peers: Sequence[str]) -> None:
+        """Forget pulls from other peers; those under way go on for nothing."""
+        self.waiting = {ticket: peer for ticket, peer in self.waiting.items() if peer in peers}
+        self.models = {peer: model for peer, model in self.models.items() if peer in peers}
+
 
 @final
 class PeerDecisions:
     """The decisions of one edge.
 
-    schema: what peers must share to mix. cold_start: whether rows of new ids are asked for. announces_mix: whether the
+    schema: what peers must share to mix. cold_start: whether rows of new ids are asked for. pulls_ahead: whether models
+    are pulled before the round; it then mixes those that have come, and waits for none. announces_mix: whether the
     edge publishes after the mix, so that there is something to announce after a round. rng: whom to start from.
     """
 
     def __init__(
-        self, me: Member, schema: str, *, cold_start: bool, announces_mix: bool = False, rng: random.Random
+        self,
+        me: Member,
+        schema: str,
+        *,
+        cold_start: bool,
+        pulls_ahead: bool = False,
+        announces_mix: bool = False,
+        rng: random.Random,
     ) -> None:
         self._me, self._schema, self._rng = me, schema, rng
-        self._cold_start, self._announces_mix = cold_start, announces_mix
+        self._cold_start, self._pulls_ahead, self._announces_mix = cold_start, pulls_ahead, announces_mix
         self.phase: Phase = "starting"
         self._seen = Observed({}, Policy(), ())
         self._schemas: dict[str, str] = {}  # of edges that had another schema when last seen
@@ -97,17 +113,22 @@ class PeerDecisions:
                 return self._announce(now)
             case Observed():
                 return self._observe(event, now)
+            case PullsDue():
+                return [StartPulls(self._candidates())] if self.phase == "learning" else []
+            case PullsStarted():
+                return self._pull_neighbours(event.neighbours)
             case RoundDue():
                 if self.phase != "learning":
                     return []
                 self.phase = "round"
-                self._pulls["round"] = _Gathering()
                 return [StartRound(self._candidates())]
             case RoundStarted():
                 self._announced = -math.inf  # announce the publication soon; the round does not wait for that
-                return self._pull_round(event.neighbours)
+                pulls = [] if self._pulls_ahead else self._pull_neighbours(event.neighbours)
+                return pulls or [self._finish_round()]
             case RoundFinished():
                 self.phase = "learning"
+                self._pulls["round"].keep(event.neighbours)
                 self._announced = -math.inf if self._announces_mix else self._announced
                 return []
             case PullEnded():
@@ -218,10 +239,12 @@ class PeerDecisions:
         self._pulls[purpose].waiting[self._ticket] = peer
         return Pull(self._ticket, peer, self._seen.fleet[peer].address, purpose, keys)
 
-    def _pull_round(self, neighbours: Sequence[str]) -> list[Command]:
-        sources, resting = self.sources(), self._seen.resting
-        ready = [j for j in neighbours if j in sources and sources[j].publication > 0 and j not in resting]
-        return [self._pull("round", j) for j in ready] or [self._finish_round()]
+    def _pull_neighbours(self, neighbours: Sequence[str]) -> list[Command]:
+        """Pull for a round. A pull that is still under way since the last round may yet bring a model for this one."""
+        sources, idle = self.sources(), self._seen.resting.union(self._pulls["round"].waiting.values())
+        return [
+            self._pull("round", j) for j in neighbours if j in sources and sources[j].publication > 0 and j not in idle
+        ]
 
     def _pull_rows(self, keys: Sequence[Tensor]) -> list[Command]:
         teachers = self._teachers() if any(map(len, keys)) else []
@@ -250,10 +273,11 @@ class PeerDecisions:
         if pulls.waiting:
             return []
         if purpose == "round":
-            return [self._finish_round()]
+            return [self._finish_round()] if self.phase == "round" and not self._pulls_ahead else []
         self._looking_for_ids = False
         return [AdoptRows(dict(pulls.models))] if pulls.models else []
 
     def _finish_round(self) -> FinishRound:
         topology = {edge: announcement.shares for edge, announcement in self._seen.fleet.items()}
-        return FinishRound(dict(self._pulls["round"].models), self._candidates(), topology)
+        models, self._pulls["round"].models = self._pulls["round"].models, {}
+        return FinishRound(models, self._candidates(), topology)

@@ -7,7 +7,7 @@ that pulls while this edge learns gets the last publication, never something in 
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar, final
 
@@ -62,6 +62,7 @@ class PeerDriver:
             self._me,
             learning.schema,
             cold_start=method.adopt_rows and bool(learning.learner.tables),
+            pulls_ahead=method.pull_ahead > 0,
             announces_mix=method.publish == "mixed",
             rng=random.Random(),  # whom to start from; nothing that is learned later depends on it
         )
@@ -71,6 +72,7 @@ class PeerDriver:
         self._observation: events.Observed | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._round_began = self._refreshed = 0.0
+        self._pulled_for = -1  # the round that pulls were last started for
         self.peers: dict[str, PeerStatus] = {}
 
     def routes(self) -> dict[str, Route]:
@@ -103,6 +105,9 @@ class PeerDriver:
                 await self._handle(await self._events.get())
             elif self.learning.due:
                 await self._handle(events.RoundDue())
+            elif self.learning.past_pull and self._pulled_for != self.learning.learner.aggregations:
+                self._pulled_for = self.learning.learner.aggregations
+                await self._handle(events.PullsDue())
             elif not await self._in_learner(self.learning.step):
                 await self._nap()
 
@@ -174,6 +179,8 @@ class PeerDriver:
                 task.add_done_callback(self._tasks.discard)
             case commands.StartFrom():
                 await self._in_learner(lambda: self.learning.bootstrap(command.model))
+            case commands.StartPulls():
+                self._events.put_nowait(await self._in_learner(lambda: self._start_pulls(command)))
             case commands.StartRound():
                 self._round_began = time.monotonic()
                 self._events.put_nowait(await self._in_learner(lambda: self._start_round(command)))
@@ -190,11 +197,18 @@ class PeerDriver:
                 info(command.event, **command.fields)
 
     def _start_round(self, command: commands.StartRound) -> events.RoundStarted:
-        learner = self.learning.learner
         self.learning.start_round()
-        if not learner.links.neighbours and len(command.candidates) > 1:
-            learner.join(command.candidates)
-        return events.RoundStarted(tuple(learner.links.neighbours))
+        return events.RoundStarted(self._neighbours(command.candidates))
+
+    def _start_pulls(self, command: commands.StartPulls) -> events.PullsStarted:
+        return events.PullsStarted(self._neighbours(command.candidates))
+
+    def _neighbours(self, candidates: Sequence[str]) -> tuple[str, ...]:
+        """The neighbours; if there are none, the first ones are chosen."""
+        learner = self.learning.learner
+        if not learner.links.neighbours and len(candidates) > 1:
+            learner.join(candidates)
+        return tuple(learner.links.neighbours)
 
     async def _finish_round(self, command: commands.FinishRound) -> events.RoundFinished:
         learner, status = self.learning.learner, self.learning.status

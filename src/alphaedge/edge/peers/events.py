@@ -37,6 +37,20 @@ class Observed:
 
 @final
 @dataclass(frozen=True)
+class PullsDue:
+    """The models for the next round are to be pulled."""
+
+
+@final
+@dataclass(frozen=True)
+class PullsStarted:
+    """The learner has these neighbours to pull from."""
+
+    neighbours: Sequence[str]
+
+
+@final
+@dataclass(frozen=True)
 class RoundDue:
     """The learner has learned enough batches for an aggregation."""
 
@@ -80,4 +94,15 @@ class Stopped:
     """The edge is to stop."""
 
 
-Event = Started | Observed | RoundDue | RoundStarted | RoundFinished | PullEnded | NewIdsFound | Stopped
+Event = (
+    Started
+    | Observed
+    | PullsDue
+    | PullsStarted
+    | RoundDue
+    | RoundStarted
+    | RoundFinished
+    | PullEnded
+    | NewIdsFound
+    | Stopped
+)

@@ -9,6 +9,7 @@ rows about the journal are of a file with a million learned predictions, of whic
 
 import asyncio
 import contextlib
+import ctypes
 import gzip
 import http.client
 import json
@@ -69,7 +70,7 @@ def serve(path: Path) -> None:
 
 
 async def _answer() -> None:
-    held = limits_peers._Held()
+    held = limits_peers.Held()
     watching: asyncio.Task[None] | None = None
     while command := (await asyncio.to_thread(sys.stdin.readline)).strip():
         answer: float = 0
@@ -83,10 +84,11 @@ async def _answer() -> None:
                 watching.cancel()
                 answer = held.longest
             case "reset":
+                ctypes.CDLL(None).malloc_trim(0)  # or memory that was used before would be used again
                 Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
-                answer = limits_peers._memory("VmRSS")
+                answer = limits_peers.memory("VmRSS")
             case "peak":
-                answer = limits_peers._memory("VmHWM")
+                answer = limits_peers.memory("VmHWM")
         sys.stdout.write(f"{answer}\n")
         sys.stdout.flush()
 

@@ -20,8 +20,9 @@ OnStart = tuple[int, Callable[[bytes], None]]
 CODINGS: Final[Mapping[str, int]] = {"gzip": 31, "deflate": 15}  # and the window bits by which zlib knows each
 MIN_COMPRESS_BYTES: Final = 4096
 COMPRESSION_LEVEL: Final = 1  # on numbers a higher one saves little and costs much
-DECOMPRESS_BYTES: Final = 1 << 20  # at once
-MAX_COMPRESSION: Final = 100  # times, of bodies with more than that
+DECOMPRESS_BYTES: Final = 1 << 18  # at once
+MAX_COMPRESSION: Final = 100  # times, of bodies with more than so many bytes:
+ANY_COMPRESSION_BYTES: Final = 1 << 20
 DISCARD_SECONDS: Final = 10.0  # for the rest of a body that was refused already
 
 
@@ -73,8 +74,8 @@ async def read_body(request: Request, limit: int, coding: str, on_start: OnStart
                 part = stream.unconsumed_tail
                 if len(body) > limit:
                     raise _too_large(limit)
-                if len(body) > max(DECOMPRESS_BYTES, MAX_COMPRESSION * received):
-                    text = f"request: found {len(body)} bytes and more, compressed to {received}"
+                if len(body) > max(ANY_COMPRESSION_BYTES, MAX_COMPRESSION * (used := received - len(part))):
+                    text = f"request: found {len(body)} bytes and more, compressed to {used}"
                     raise LimitReached(413, f"{text}; allowed: {MAX_COMPRESSION} times as many", "body")
                 if part:
                     await asyncio.sleep(0)  # a small part may become a large one

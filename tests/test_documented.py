@@ -90,6 +90,9 @@ def test_every_file_that_the_readme_names_exists() -> None:
         ("transfer", {"changed_over_full", "known_peer_over_full", "bf16_over_full"}),
         ("startup", {"import alphaedge", "alphaedge --help", "alphaedge status --help", "alphaedge edge init"}),
         ("isolation", {"p99_ratio", "p50_ratio", "failed"}),
+        pytest.param(
+            "limits", {"refused: a gzip bomb of 100 MB", "peers: refused: a gzip bomb"}, marks=pytest.mark.long
+        ),
         pytest.param("dashboard", {"6", "200"}, marks=pytest.mark.long),
         pytest.param("serving", {"ratio_to_mlserver"}, marks=[pytest.mark.long, pytest.mark.timeout(1200)]),
         pytest.param("scaling", {"edges", "cost", "memory", "cost_ratio"}, marks=pytest.mark.long),

@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import datetime as dt
+import gc
 import os
 import random
 import signal
@@ -88,6 +89,8 @@ async def _learn_with_peers(
     )
     client = PeerClient(credentials, time.monotonic, peers.deadline_seconds)
     learning.status.limit_hits = server.hits.counts
+    gc.collect()
+    gc.freeze()  # modules are never garbage, and scanning them would hold the event loop for 90 ms
     port = await server.start(peers.host, peers.port)
     address = peers.address or f"{peers.host}:{port}"
     sys.stdout.write(f"{config.edge} talks to its peers on {credentials.scheme}://{address}\n")

@@ -25,7 +25,7 @@ from alphaedge.edge.trust.incarnation import MAX_COUNT
 from alphaedge.edge.trust.policy import Member
 from alphaedge.errors import AnnouncementError
 
-MAX_EDGES: Final = 10_000
+MAX_EDGES: Final = 5_000  # with more, choosing contacts would hold the event loop for too long
 MAX_REASONS: Final = 100  # that are counted separately
 MAX_REASON_CHARACTERS: Final = 200
 OTHER_REASONS: Final = "other reasons"

@@ -66,7 +66,7 @@ class Row(NamedTuple):
 # -- the server process --
 
 
-class _Held:
+class Held:
     """The longest time that one turn of the event loop took."""
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ def _serve(folder: Path, control: Connection) -> None:
     torch.set_num_threads(1)
 
     async def run() -> None:
-        model, held = _Model(), _Held()
+        model, held = _Model(), Held()
         routes = {"pull": Route(model.pull, max_request_bytes(max_keys([CAPACITY]))), "large": Route(model.large, 100)}
         servers = [
             PeerServer(_credentials(folder, "edge"), max_connections=MAX_CONNECTIONS, requests_per_second=rate)
@@ -140,9 +140,9 @@ def _serve(folder: Path, control: Connection) -> None:
                     control.send(held.longest)
                 case "reset":
                     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
-                    control.send(_memory("VmRSS"))
+                    control.send(memory("VmRSS"))
                 case "peak":
-                    control.send(_memory("VmHWM"))
+                    control.send(memory("VmHWM"))
                 case "descriptors":
                     control.send(len(os.listdir("/proc/self/fd")))
         for server in servers:
@@ -151,7 +151,8 @@ def _serve(folder: Path, control: Connection) -> None:
     asyncio.run(run())
 
 
-def _memory(name: str) -> int:
+def memory(name: str) -> int:
+    """The memory of this process in bytes, by its name in /proc/self/status."""
     text = Path("/proc/self/status").read_text()
     return 1024 * int(next(line.split()[1] for line in text.splitlines() if line.startswith(name)))
 

@@ -18,8 +18,10 @@ def section() -> str:
         metrics = Metrics(path, lambda: 0, lambda: 0.0)
         metrics.count_request("infer", 200, 0.001)
         served = {family.name for family in metrics.registry.collect()}
-        peers = {"boston": PeerStatus(region="US")}
-        write_status(LearnerStatus(edge="berlin", region="DE", schema="0", started=0.0, peers=peers), path)
+        peers, hits = {"boston": PeerStatus(region="US")}, {"boston": {"rate": 1}}
+        write_status(
+            LearnerStatus(edge="berlin", region="DE", schema="0", started=0.0, peers=peers, limit_hits=hits), path
+        )
         for family in metrics.registry.collect():
             name = family.name + ("_total" if family.type == "counter" else "")
             labels = sorted({label for sample in family.samples for label in sample.labels} - {*HISTOGRAM_LABELS})

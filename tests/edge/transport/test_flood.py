@@ -11,6 +11,7 @@ from alphaedge.edge.transport.limit_hits import UNIDENTIFIED
 
 from ..hostile import status
 from ..processes import fleet_of, teach, wait_for
+from ..serving.test_metrics import metrics, value
 from .test_listener import flood
 
 
@@ -26,3 +27,5 @@ def test_a_flood_of_connections_does_not_end_the_learner(tmp_path: Path) -> None
         teach(edge, 2, seed=1)
         assert edge.learners() == [learner]
         assert len(os.listdir(f"/proc/{learner}/fd")) < 400
+        shown = metrics(edge)
+        assert value(shown, "alphaedge_peer_limit_hits_total", peer=UNIDENTIFIED, limit="connections") > 100

@@ -202,3 +202,12 @@ def _peer_metrics(status: LearnerStatus, now: float) -> Iterable[Metric]:
         for kind, count in (("request", peer.request_bytes), ("dense", peer.dense_bytes), ("rows", peer.row_bytes)):
             sizes.add_metric([edge, peer.region, kind], count)
     yield sizes
+    hits = CounterMetricFamily(
+        "alphaedge_peer_limit_hits",
+        "Requests and connections of the peer that a limit refused",
+        labels=["peer", "limit"],
+    )
+    for edge, limits in status.limit_hits.items():
+        for limit, count in limits.items():
+            hits.add_metric([edge, limit], count)
+    yield hits

@@ -21,6 +21,7 @@ from .processes import Edge, fleet_of, wait_for
 
 SIZE, EVERY = 5, 8
 METHOD: dict[str, Any] = {"aggregate_every": EVERY, "peers": 2, "adopt_rows": False}
+AHEAD = 3
 MODEL: dict[str, Any] = {
     "name": "shop",
     "factory": "tests.edge.exact:make",
@@ -65,16 +66,27 @@ def views_agree(edges: list[Edge], publications: list[int]) -> bool:
     return True
 
 
+def has_pulled(edge: Edge, publications: list[int], number: int) -> bool:
+    """Whether an edge holds what its neighbours have published."""
+    status = read_learner_status(edge.folder / "data" / "status.json")
+    near = {int(name): peer for name, peer in status.peers.items() if peer.neighbour} if status else {}
+    return bool(near) and all(peer.held == publications[j] for j, peer in near.items() if publications[j])
+
+
 @pytest.mark.timeout(600)
-def test_four_real_edges_score_as_the_simulator_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("ahead", [0, AHEAD], ids=["pulls at the round", "pulls ahead"])
+def test_four_real_edges_score_as_the_simulator_says(
+    ahead: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = Path(__file__).parents[2]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")]))
     data = whole_periods(DATA)
-    settings = MethodSettings(**METHOD)
+    method = METHOD | {"pull_ahead": ahead}
+    settings = MethodSettings(**method)
     simulated = seen(
         data=data, model=make, methods=["alphaedge"], method=settings, rate=0.01, id_rows="adagrad", batch_size=SIZE
     ).world
-    changes = {"model": MODEL, "method": {"name": "alphaedge", **METHOD}, "secret": None}
+    changes = {"model": MODEL, "method": {"name": "alphaedge", **method}, "secret": None}
     found: list[list[list[float]]] = [[] for _ in data.streams]
     places = [(str(n), "EU") for n in range(len(data.streams))]
     with fleet_of(tmp_path, places, **changes) as edges:
@@ -89,6 +101,8 @@ def test_four_real_edges_score_as_the_simulator_says(tmp_path: Path, monkeypatch
             assert edge.post("/v2/models/shop/feedback", {"ids": ids, "labels": labels})["accepted"] == SIZE
             aggregates = (batch + 1) % EVERY == 0
             wait_for(lambda: watch.version() == before + 1 + aggregates, "the batch to be learned")  # noqa: B023
+            if ahead and (batch + 1) % EVERY == EVERY - ahead and any(publications):
+                wait_for(lambda: has_pulled(edge, publications, number), "the models for the round")  # noqa: B023
             if aggregates:
                 publications[number] += 1
                 wait_for(lambda: views_agree(edges, publications), "the publication to be known everywhere")

@@ -18,7 +18,7 @@ class Link:
     numbers: what the aggregation rule keeps of it, by name (``PeerMemory.numbers``).
     publication: the newest that the edge holds rows of, -1 for none; pulled_at: the edge's aggregation at which it
     got that.
-    tried, excess: whether it has stood a trial, and its loss above the edge's own in the trials so far (``core.trial``).
+    tried, excess: whether it has stood a trial, and its loss above the edge's own in those so far (``core.trial``).
     missed: rounds in a row without its model. exclusions: in a row. excluded_until: the edge's aggregation before which
     it is no candidate.
     """

@@ -181,15 +181,18 @@ class Engine:
 
 
 def _note_known(world: World, span: TrainingSpan) -> None:
-    """Note which id rows the edges have met."""
-    place, column = (span.predicted >= 0).nonzero(as_tuple=True)
-    edges, numbers = span.edges[place].unsqueeze(1), span.predicted[place, column]
-    # What an edge meets after it has pulled for its next aggregation, it can ask for at the one after that.
-    last = span.predicted.max(1).values[place]
-    late = (numbers > last - world.method.pull_ahead) & torch.tensor(
-        [world.span_end(e)[0] is not None for e in span.edges.tolist()]
-    )[place]
-    pulled_at = world.aggregations[edges] + late.unsqueeze(1)
-    for since, rows in zip(world.known_since, world.batches.rows(edges.flatten(), numbers), strict=True):
-        since[edges, rows] = torch.where(since[edges, rows] < 0, pulled_at, since[edges, rows])
-        since[:, -1] = -1
+    """Note which id rows the edges have met, and from which aggregation on they can ask for them.
+
+    What an edge meets after it has pulled for its next aggregation, it can ask for at the one after that.
+    """
+    aggregates = torch.tensor([world.span_end(e)[0] is not None for e in span.edges.tolist()]).unsqueeze(1)
+    last = span.predicted.max(1, keepdim=True).values
+    late = aggregates & (span.predicted > last - world.method.pull_ahead)
+    for later, which in enumerate((~late, late)):  # in this order: of a row met twice the first time counts
+        place, column = (which & (span.predicted >= 0)).nonzero(as_tuple=True)
+        edges = span.edges[place].unsqueeze(1)
+        met = world.batches.rows(edges.flatten(), span.predicted[place, column])
+        for since, rows in zip(world.known_since, met, strict=True):
+            now = world.aggregations[edges] + later
+            since[edges, rows] = torch.where(since[edges, rows] < 0, now, since[edges, rows])
+            since[:, -1] = -1

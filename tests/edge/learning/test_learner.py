@@ -18,6 +18,7 @@ from alphaedge.core.rules.optimizer.adagrad import Adagrad
 from alphaedge.core.rules.optimizer.adam import Adam
 from alphaedge.edge.learning.held_model import HeldModel
 from alphaedge.edge.learning.learner import Examples, Learner
+from alphaedge.edge.learning.publication import PulledModel
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp
 
@@ -46,6 +47,7 @@ class Fleet:
         self.start = make().module.state_dict()
         self.names = [str(edge) for edge in range(len(data.streams))]
         self.edges = {name: self.learner(name) for name in self.names}
+        self.pulled: dict[tuple[str, int], dict[str, PulledModel]] = {}  # by edge and aggregation
         for edge in self.edges.values():
             edge.join(self.names)
 
@@ -62,12 +64,18 @@ class Fleet:
 
     def round(self, me: Learner) -> None:
         me.start_round()
-        answered = [j for j in me.links.neighbours if self.edges[j].publication.number > 0]
-        for peer in answered:
-            pull = self.edges[peer].publication.answer(me.request(peer), self.edges[peer].tables)
+        pulled = self.pulled[me.name, me.aggregations] if self.method.pull_ahead else self.pull(me)
+        answered = list(pulled)
+        for peer, pull in pulled.items():
             me.held.setdefault(peer, HeldModel(me.mixed.dense[0], me.tables)).take(pull, me.tables)
         me.mix(answered)
-        me.finish_round(self.names, {j: self.edges[j].topology for j in me.links.neighbours})
+        absent = [] if me.reset else [j for j in me.links.neighbours if j not in answered]
+        me.finish_round(self.names, {j: self.edges[j].topology for j in me.links.neighbours}, absent)
+
+    def pull(self, me: Learner) -> dict[str, PulledModel]:
+        """What the neighbours that have published something answer."""
+        ready = [j for j in me.links.neighbours if self.edges[j].publication.number > 0]
+        return {j: self.edges[j].publication.answer(me.request(j), self.edges[j].tables) for j in ready}
 
     def live(self, before: Callable[[int, int], None] = lambda _, __: None) -> list[torch.Tensor]:
         """Predictions [batches, size] of each edge; ``before`` is called with the edge and number of each batch."""
@@ -77,6 +85,8 @@ class Fleet:
             me, examples = self.edges[str(edge)], self.examples(edge, number)
             found[edge].append(me.model.loss.link(me.predict(examples.inputs)))
             me.learn(examples)
+            if me.past_pull and (me.name, me.aggregations) not in self.pulled:
+                self.pulled[me.name, me.aggregations] = self.pull(me)
             if me.due:
                 self.round(me)
         return [torch.stack(each) for each in found]
@@ -104,6 +114,8 @@ METHODS: dict[str, Method] = {
     "fedweight": fedweight(),
     "uniweight": uniweight(),
     "noagg": noagg(),
+    "alphaedge, pulls ahead": alphaedge(selection=GREEDY, pull_ahead=3),
+    "fedweight, pulls ahead": fedweight(pull_ahead=5),
     "mixed models are published": alphaedge(selection=GREEDY, publish="mixed"),
     "a rule of one's own": familiar(aggregation=Familiar(weight_batches=3), selection=NextInLine(), publish="mixed"),
     "a rule of one's own, random peers": familiar(selection=Random(peers=2), home=Home()),

@@ -13,6 +13,7 @@ import pytest
 from alphaedge.edge.config import load
 from alphaedge.edge.inputs.features import Features
 from alphaedge.edge.learning.loop import LearningLoop
+from alphaedge.edge.peers.commands import Pull
 from alphaedge.edge.peers.driver import PeerDriver
 from alphaedge.edge.store.journal import Journal
 from alphaedge.edge.transport.client import PeerClient
@@ -148,3 +149,29 @@ def test_a_stop_during_a_round_does_not_wait_for_peers(tmp_path: Path, monkeypat
 
     asyncio.run(run())
     assert loop.learner.aggregations == 0, "the round is begun again after a restart"
+
+
+@pytest.mark.parametrize("problem", ["refused", "no memory"])
+def test_a_peer_whose_model_is_of_no_use_is_left_alone_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: str
+) -> None:
+    loop = learning(tmp_path, 1)
+
+    async def run() -> None:
+        running, sizes = driver(loop), []
+
+        async def garbage(*args: object, max_bytes: int, **kwargs: object) -> bytes:
+            sizes.append(max_bytes)
+            if problem == "no memory":
+                raise MemoryError
+            return b"garbage"
+
+        monkeypatch.setattr(running._client, "request", garbage)
+        assert await running._pulled(Pull(1, "boston", "127.0.0.1:1", "start")) is None
+        assert running._client.is_resting("127.0.0.1:1", "boston")
+        dense = loop.learner.mixed.dense[0].nbytes
+        assert dense < sizes[0] < dense + 20_000, "as large as what was asked for"
+        running._thread.shutdown()
+        running._unpacking.shutdown()
+
+    asyncio.run(run())

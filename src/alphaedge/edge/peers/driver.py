@@ -261,9 +261,13 @@ class PeerDriver:
             self._client.record_refusal(command.address, peer)
             status.refused += 1
             warn("peer_model_refused", peer=peer, reason=error)
-        except (AlphaEdgeError, MemoryError) as error:
+        except MemoryError as error:
+            self._client.record_refusal(command.address, peer)
             status.failures += 1
-            warn("pull_failed", peer=peer, reason=repr(error) if isinstance(error, MemoryError) else error)
+            warn("pull_failed", peer=peer, reason=repr(error))
+        except AlphaEdgeError as error:
+            status.failures += 1
+            warn("pull_failed", peer=peer, reason=error)
         else:
             self._client.record_acceptance(command.address, peer)
             if command.purpose == "round":
@@ -272,14 +276,18 @@ class PeerDriver:
         return None
 
     async def _ask(self, command: commands.Pull) -> tuple[PendingPull, bytes]:
-        endpoint, began = "rows" if command.purpose == "rows" else "pull", time.monotonic()
+        endpoint, spent = "rows" if command.purpose == "rows" else "pull", 0.0
 
         async def ask(*, afresh: bool) -> tuple[PendingPull, bytes]:
+            nonlocal spent
             pending = await self._in_learner(lambda: self._request(command, afresh=afresh))
-            size, peer, spent = pending.max_bytes, command.peer, time.monotonic() - began
-            return pending, await self._client.request(
-                command.address, endpoint, pending.data, max_bytes=size, edge=peer, spent=spent
-            )
+            size, peer, began = pending.max_bytes, command.peer, time.monotonic()
+            try:
+                return pending, await self._client.request(
+                    command.address, endpoint, pending.data, max_bytes=size, edge=peer, spent=spent
+                )
+            finally:
+                spent += time.monotonic() - began
 
         try:
             return await ask(afresh=False)

@@ -21,6 +21,7 @@ from tools.reference.markdown import sentence, table, toml_value, type_name
 # Where the method "alphaedge" has the default of a key in [method]: a part of it, and the name there.
 METHOD_FIELDS: Final[Mapping[str, tuple[str, str]]] = {
     "aggregate_every": ("", "aggregate_every"),
+    "pull_ahead": ("", "pull_ahead"),
     "peers": ("selection", "peers"),
     "replace": ("selection", "replace"),
     "select_every": ("selection", "every"),
@@ -70,6 +71,7 @@ EDGE_KEYS: Final[Mapping[str, str]] = {
 METHOD_KEYS: Final[Mapping[str, str]] = {
     "method.peers": "K: the number of neighbours",
     "method.replace": "K': how many of the weakest neighbours a selection replaces",
+    "method.pull_ahead": "batches before an aggregation at which peers' models are pulled; 0 is at the aggregation. An edge pulls when the first batch is held back",
     "method.select_every": "m: aggregations between two selections",
     "method.aggregate_every": "E: batches between two aggregations",
     "method.weight_rate": "learning rate of the weights",

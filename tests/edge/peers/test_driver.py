@@ -21,7 +21,7 @@ from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
 from alphaedge.edge.trust.credentials import InsecureCredentials
 from alphaedge.edge.trust.policy_file import PolicyFile
 
-from ..processes import BATCH, EVERY, Edge, events
+from ..processes import BATCH, CONFIG, EVERY, Edge, events
 
 
 class Directory:
@@ -130,7 +130,7 @@ def test_a_part_that_fails_ends_the_whole(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_stop_during_a_round_does_not_wait_for_peers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    loop = learning(tmp_path, EVERY)
+    loop = learning(tmp_path, EVERY, method=CONFIG["method"] | {"pull_ahead": 0})
 
     async def run() -> None:
         stop, asked = asyncio.Event(), asyncio.Event()

@@ -13,12 +13,15 @@ from alphaedge.inference.tensor_values import (
     MAX_DIMENSIONS,
     MAX_VALUES,
     TensorHead,
+    check_tensor,
     values_from_bytes,
     values_from_json,
+    values_from_list,
 )
 from alphaedge.inference.tensors import JSON_LENGTH_HEADER, Array, datatype_of, tensor_to_bytes
 from alphaedge.steps import Steps, finish
 
+SMALL_BYTES: Final = 1 << 16  # of a request whose values are decoded all at once
 MAX_OBJECTS: Final = 2000  # in the JSON of a request
 MAX_HEAD_BYTES: Final = 1 << 16  # of JSON beside the values
 _SHAPE: Final = re.compile(rb'(?<!\\)"shape"\s*:\s*\[\s*([0-9]{1,18})')
@@ -161,45 +164,67 @@ def parse_in_steps(body: bytes | bytearray, json_length: str | None, limits: Req
     """Parse a request in short steps. Its limits are checked before its values are read."""
     end = len(body) if json_length is None else _parse_length(json_length, len(body))
     request, data = _parse_head(body, end)
-    tensors = [TensorHead(one.name, one.datatype, one.shape) for one in request.inputs]
-    sent = _find_values(request, tensors, data, memoryview(body), end)
-    _check_limits(tensors, sent, limits)
-    yield
+    tensors = [_check_examples(one, limits) for one in request.inputs]
+    if len({tensor.name for tensor in tensors}) < len(tensors):
+        raise InvalidValue("inputs", [tensor.name for tensor in tensors], "each input once")
+    binary = _find_bytes(request, memoryview(body), end)
+    if len(body) > SMALL_BYTES:
+        _check_memory(tensors, binary, data, limits)
+        yield
     inputs: dict[str, Array] = {}
-    for tensor, (values, binary) in zip(tensors, sent, strict=True):
-        inputs[tensor.name] = yield from (values_from_bytes if binary else values_from_json)(tensor, values)
+    for place, (tensor, one, sent) in enumerate(zip(tensors, request.inputs, binary, strict=True)):
+        if sent is not None:
+            values = yield from values_from_bytes(tensor, sent)
+        elif data is not None:
+            values = yield from values_from_json(tensor, data[place])
+        else:
+            values = values_from_list(tensor, one.data or [])
+        inputs[tensor.name] = values
     as_bytes = request.parameters is not None and bool(request.parameters.binary_data_output)
     outputs = None
     if request.outputs is not None:
         wanted = {o.name: None if o.parameters is None else o.parameters.binary_data for o in request.outputs}
-        outputs = {name: as_bytes if binary is None else binary for name, binary in wanted.items()}
+        outputs = {name: as_bytes if choice is None else choice for name, choice in wanted.items()}
     return ParsedRequest(request.id or "", inputs, outputs, as_bytes)
 
 
-def _parse_head(body: bytes | bytearray, end: int) -> tuple[InferenceRequest, list[memoryview]]:
-    """Decode all but the values; return the request without them, and the JSON of each input's values."""
+def _parse_head(body: bytes | bytearray, end: int) -> tuple[InferenceRequest, list[memoryview] | None]:
+    """Decode a request. Of one that is not small, leave the values of its inputs out, and return the JSON of each."""
+    try:
+        if end <= SMALL_BYTES:
+            return _decoder.decode(memoryview(body)[:end]), None
+        return _parse_large_head(body, end)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidValue("request", f"{len(body)} bytes", f"an inference request ({error})") from None
+
+
+def _parse_large_head(body: bytes | bytearray, end: int) -> tuple[InferenceRequest, list[memoryview]]:
     if body.count(b"{", 0, end) > MAX_OBJECTS:  # of which some may be in texts
         for number, _ in enumerate(_OBJECT.finditer(body, 0, end)):
             if number == MAX_OBJECTS:
                 raise InvalidValue("request", f"more than {MAX_OBJECTS} objects", "an inference request")
-    try:
-        outline = _outline_decoder.decode(memoryview(body)[:end])
-        data = [memoryview(one.data) for one in outline.inputs]
-        for one in outline.inputs:
-            one.data = NOTHING
-        size = sum(len(memoryview(part)) for part in _parts(outline))
-        if size > MAX_HEAD_BYTES:
-            raise RequestTooLarge("request", f"{size} bytes beside the values", f"at most {MAX_HEAD_BYTES}")
-        request = _decoder.decode(msgspec.json.encode(outline))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidValue("request", f"{len(body)} bytes", f"an inference request ({error})") from None
-    return request, data
+    outline = _outline_decoder.decode(memoryview(body)[:end])
+    data = [_list_of(memoryview(one.data)) for one in outline.inputs]
+    for one in outline.inputs:
+        one.data = NOTHING
+    size = sum(len(memoryview(part)) for part in _parts(outline))
+    if size > MAX_HEAD_BYTES:
+        raise RequestTooLarge("request", f"{size} bytes beside the values", f"at most {MAX_HEAD_BYTES}")
+    return _decoder.decode(msgspec.json.encode(outline)), data
 
 
 def _parts(outline: _Outline) -> Iterator[msgspec.Raw]:
     yield from (outline.id, outline.parameters, outline.outputs)
     for one in outline.inputs:
         yield from (one.name, one.shape, one.datatype, one.parameters)
+
+
+def _list_of(values: memoryview) -> memoryview:
+    """Return the JSON of a list; refuse that of anything else."""
+    start = bytes(values[:5])
+    if start and start[:1] != b"[" and start != b"null":
+        raise InvalidValue("inputs.data", start.decode(errors="replace"), "a list, in a request")
+    return values if start[:1] == b"[" else values[:0]
 
 
 def check_start(start: bytes, limits: RequestLimits) -> None:
@@ -213,49 +238,48 @@ def check_head(head: bytes, limits: RequestLimits) -> None:
     """Check what a request says about itself before its binary tensors have arrived. head: its JSON."""
     request, _ = _parse_head(head, len(head))
     for one in request.inputs:
-        _check_examples(TensorHead(one.name, one.datatype, one.shape), limits)
+        _check_examples(one, limits)
 
 
-def _find_values(
-    request: InferenceRequest, tensors: list[TensorHead], data: list[memoryview], body: memoryview, end: int
-) -> list[tuple[memoryview, bool]]:
-    """Find the values of each tensor, and whether they are bytes."""
-    names: set[str] = set()
-    found = []
-    for one, tensor, values in zip(request.inputs, tensors, data, strict=True):
-        if tensor.name in names:
-            raise InvalidValue("inputs", tensor.name, "each input once")
-        names.add(tensor.name)
+def _find_bytes(request: InferenceRequest, body: memoryview, end: int) -> list[memoryview | None]:
+    """Find the bytes of each input; None for one whose values are in the JSON. end: of the JSON."""
+    found: list[memoryview | None] = []
+    for one in request.inputs:
         size = None if one.parameters is None else one.parameters.binary_data_size
         if size is None:
-            start = bytes(values[:5])
-            if start and start[:1] != b"[" and start != b"null":
-                raise InvalidValue(f"{tensor.field}.data", start.decode(errors="replace"), "a list, in a request")
-            found.append((values if start[:1] == b"[" else values[:0], False))
+            found.append(None)
             continue
         left = len(body) - end
         if not 0 <= size <= left:
-            raise InvalidValue(f"{tensor.field}.binary_data_size", size, f"at most the {left} bytes left")
-        found.append((body[end : end + size], True))
+            raise InvalidValue(f"inputs.{one.name}.binary_data_size", size, f"at most the {left} bytes left")
+        found.append(body[end : end + size])
         end += size
     if end != len(body):
         raise InvalidValue("request", f"{len(body) - end} bytes too many", "no bytes behind the last binary tensor")
     return found
 
 
-def _check_limits(tensors: list[TensorHead], sent: list[tuple[memoryview, bool]], limits: RequestLimits) -> None:
+def _check_memory(
+    tensors: list[TensorHead],
+    binary: list[memoryview | None],
+    data: list[memoryview] | None,
+    limits: RequestLimits,
+) -> None:
     memory = 0
-    for tensor, (values, binary) in zip(tensors, sent, strict=True):
-        _check_examples(tensor, limits)
-        memory += tensor.memory_bytes(len(values), binary=binary)
+    for place, (tensor, sent) in enumerate(zip(tensors, binary, strict=True)):
+        if sent is not None:
+            memory += tensor.memory_bytes(len(sent), binary=True)
+        elif data is not None:
+            memory += tensor.memory_bytes(len(data[place]), binary=False)
     if memory > limits.bytes:
         raise RequestTooLarge("inputs", f"{memory} bytes when decoded", f"at most {limits.bytes}; send fewer examples")
 
 
-def _check_examples(tensor: TensorHead, limits: RequestLimits) -> None:
-    tensor.count_values()
-    if tensor.shape[0] > limits.examples:
-        raise _too_many_examples(tensor.field, tensor.shape[0], limits)
+def _check_examples(one: RequestInput, limits: RequestLimits) -> TensorHead:
+    tensor = check_tensor(one.name, one.datatype, one.shape)
+    if one.shape[0] > limits.examples:
+        raise _too_many_examples(tensor.field, one.shape[0], limits)
+    return tensor
 
 
 def _too_many_examples(field: str, found: int, limits: RequestLimits) -> RequestTooLarge:

@@ -36,56 +36,74 @@ _texts: Final = msgspec.json.Decoder(list[str])
 
 @final
 class TensorHead(NamedTuple):
-    """What a request says about a tensor before its values."""
+    """What a request says about a tensor before its values. size: the number of values."""
 
     name: str
     datatype: str
-    shape: Sequence[int]
+    shape: list[int]
+    size: int
 
     @property
     def field(self) -> str:
         """The name of the tensor in errors."""
         return f"inputs.{self.name}"
 
-    def count_values(self) -> int:
-        """Return how many values it has; refuse a shape or a datatype that is not allowed."""
-        shape = list(self.shape)
-        if not 0 < len(shape) <= MAX_DIMENSIONS or min(shape) < 0:
-            raise InvalidValue(f"{self.field}.shape", shape, f"1 to {MAX_DIMENSIONS} sizes of 0 or more")
-        count = math.prod(shape)
-        if (count or math.prod(n or 1 for n in shape)) > MAX_VALUES:  # a size of 0 does not make the others small
-            raise InvalidValue(f"{self.field}.shape", shape, f"at most {MAX_VALUES} values")
-        if self.datatype != "BYTES" and self.datatype not in DATATYPES:
-            raise InvalidValue(f"{self.field}.datatype", self.datatype, "one of BYTES, " + ", ".join(DATATYPES))
-        return count
-
     def memory_bytes(self, sent: int, *, binary: bool) -> int:
         """How much memory its values take beside the request. sent: their bytes in the request."""
         if self.datatype == "BYTES":
-            return TEXT_OBJECT_BYTES * self.count_values() + sent
-        return 0 if binary else DATATYPES[self.datatype].itemsize * self.count_values()
+            return TEXT_OBJECT_BYTES * self.size + sent
+        return 0 if binary else DATATYPES[self.datatype].itemsize * self.size
+
+
+def check_tensor(name: str, datatype: str, shape: list[int]) -> TensorHead:
+    """Count the values of a tensor; refuse a shape or a datatype that is not allowed."""
+    if not 0 < len(shape) <= MAX_DIMENSIONS or min(shape) < 0:
+        raise InvalidValue(f"inputs.{name}.shape", shape, f"1 to {MAX_DIMENSIONS} sizes of 0 or more")
+    count = math.prod(shape)
+    if (count or math.prod(n or 1 for n in shape)) > MAX_VALUES:  # a size of 0 does not make the others small
+        raise InvalidValue(f"inputs.{name}.shape", shape, f"at most {MAX_VALUES} values")
+    if datatype != "BYTES" and datatype not in DATATYPES:
+        raise InvalidValue(f"inputs.{name}.datatype", datatype, "one of BYTES, " + ", ".join(DATATYPES))
+    return TensorHead(name, datatype, shape, count)
+
+
+def values_from_list(tensor: TensorHead, values: list[Any]) -> Array:
+    """Read values from a short list, flat or nested, in row-major order."""
+    field = f"{tensor.field}.data"
+    for _ in range(MAX_DIMENSIONS):
+        if list not in map(type, values):
+            break
+        values = [w for v in values for w in (v if isinstance(v, list) else [v])]
+    _check_count(tensor, len(values))
+    if tensor.datatype != "BYTES":
+        return _number_array(field, tensor.datatype, values).reshape(tensor.shape)
+    wrong = [v for v in values if not isinstance(v, str)]
+    if wrong:
+        raise InvalidValue(field, wrong[0], "text")
+    return _text_array([v.encode() for v in values], tensor.shape)
 
 
 def values_from_json(tensor: TensorHead, sent: memoryview) -> Steps[Array]:
-    """Read values from a JSON list, flat or nested, in row-major order. sent: the list; its syntax was checked."""
+    """Read values from a long JSON list, flat or nested, in row-major order. sent: the list; its syntax was checked."""
     return (_texts_from_json if tensor.datatype == "BYTES" else _numbers_from_json)(tensor, sent)
 
 
 def values_from_bytes(tensor: TensorHead, sent: memoryview) -> Steps[Array]:
     """Read values from their bytes. Numbers are not copied."""
-    count, field = tensor.count_values(), f"{tensor.field}.binary_data_size"
+    count = tensor.size
     if tensor.datatype == "BYTES":
         return (yield from _texts_from_bytes(tensor, count, sent))
     dtype = DATATYPES[tensor.datatype]
     if len(sent) != count * dtype.itemsize:
-        raise InvalidValue(field, len(sent), f"{count * dtype.itemsize}, by its shape {list(tensor.shape)} and type")
+        field = f"{tensor.field}.binary_data_size"
+        raise InvalidValue(field, len(sent), f"{count * dtype.itemsize}, by its shape {tensor.shape} and type")
     if dtype.kind == "b" and count and np.frombuffer(sent, np.uint8).max() > 1:
         raise InvalidValue(tensor.field, "a byte above 1", "0 or 1 for BOOL")
     return np.frombuffer(sent, dtype=dtype).reshape(tensor.shape)
 
 
 def _numbers_from_json(tensor: TensorHead, sent: memoryview) -> Steps[Array]:
-    count, dtype, field = tensor.count_values(), DATATYPES[tensor.datatype], f"{tensor.field}.data"
+    count, dtype, field = tensor.size, DATATYPES[tensor.datatype], f"{tensor.field}.data"
     array, filled, at, rest = np.empty(count, dtype), 0, 0, b""
     while at < len(sent):
         # Without brackets and spaces, nested lists are flat, and any comma is a place to cut.
@@ -102,16 +120,20 @@ def _numbers_from_json(tensor: TensorHead, sent: memoryview) -> Steps[Array]:
             array[start:filled] = values
             yield
         rest = piece[end + 1 :]
-    _check_count(tensor, filled, count)
+    _check_count(tensor, filled)
     return array.reshape(tensor.shape)
 
 
 def _decode_numbers(field: str, datatype: str, text: bytes) -> Array:
-    dtype = DATATYPES[datatype]
     try:
         values = _numbers.decode(b"[%b]" % text)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise InvalidValue(field, "other values", f"numbers of type {datatype} ({error})") from None
+    return _number_array(field, datatype, values)
+
+
+def _number_array(field: str, datatype: str, values: list[Any]) -> Array:
+    dtype = DATATYPES[datatype]
     if not _JSON_TYPES[dtype.kind].issuperset(map(type, values)):
         wrong = [v for v in values if type(v) not in _JSON_TYPES[dtype.kind]]
         raise InvalidValue(field, wrong[0], f"numbers of type {datatype}")
@@ -133,7 +155,7 @@ def _overflow(field: str, values: list[Any], datatype: str) -> InvalidValue:
 
 
 def _texts_from_json(tensor: TensorHead, sent: memoryview) -> Steps[Array]:
-    count, field = tensor.count_values(), f"{tensor.field}.data"
+    field = f"{tensor.field}.data"
     texts: list[bytes] = []
     tokens: list[bytes] = []
     size = at = 0
@@ -147,13 +169,13 @@ def _texts_from_json(tensor: TensorHead, sent: memoryview) -> Steps[Array]:
         if len(tokens) == STEP_TEXTS or size > STEP_BYTES:
             texts += _decode_texts(field, tokens)
             tokens, size = [], 0
-            if len(texts) > count:
+            if len(texts) > tensor.size:
                 break
             yield
     else:
         _check_separator(field, bytes(sent[at:]))
     texts += _decode_texts(field, tokens)
-    _check_count(tensor, len(texts), count)
+    _check_count(tensor, len(texts))
     return _text_array(texts, tensor.shape)
 
 
@@ -188,9 +210,9 @@ def _texts_from_bytes(tensor: TensorHead, count: int, sent: memoryview) -> Steps
     return _text_array(texts, tensor.shape)
 
 
-def _check_count(tensor: TensorHead, found: int, count: int) -> None:
-    if found != count:
-        raise InvalidValue(f"{tensor.field}.data", f"{found} values", f"{count}, by its shape {list(tensor.shape)}")
+def _check_count(tensor: TensorHead, found: int) -> None:
+    if found != tensor.size:
+        raise InvalidValue(f"{tensor.field}.data", f"{found} values", f"{tensor.size}, by its shape {tensor.shape}")
 
 
 def _text_array(texts: list[bytes], shape: Sequence[int]) -> Array:

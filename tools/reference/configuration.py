@@ -71,7 +71,7 @@ EDGE_KEYS: Final[Mapping[str, str]] = {
 METHOD_KEYS: Final[Mapping[str, str]] = {
     "method.peers": "K: the number of neighbours",
     "method.replace": "K': how many of the weakest neighbours a selection replaces",
-    "method.pull_ahead": "batches before an aggregation at which peers' models are pulled; 0 is at the aggregation. An edge pulls when the first batch is held back",
+    "method.pull_ahead": "batches before an aggregation at which models are pulled; on a live edge `weight_batches`",
     "method.select_every": "m: aggregations between two selections",
     "method.aggregate_every": "E: batches between two aggregations",
     "method.weight_rate": "learning rate of the weights",

@@ -31,8 +31,19 @@ class Adopted(NamedTuple):
     rows: Tensor
 
 
-def weighted_rows(weights: Mapping[str, float], pulls: Mapping[str, PulledModel]) -> list[Adopted]:
-    """For each id that a peer knows, the mean of the peers' rows by their weights."""
+def weighted_rows(
+    weights: Mapping[str, float],
+    pulls: Mapping[str, PulledModel],
+    *,
+    trust: Mapping[str, float] | None = None,
+    usual: Sequence[float | None] = (),
+) -> list[Adopted]:
+    """For each id that a peer knows, the mean of the peers' rows by their weights.
+
+    trust: from 0 to 1 by peer, how far its row counts; the rest of its weight counts for a row of zeros.
+    usual: per table, the usual length of a row here; a longer one is cut to it, so that no peer can steer all new ids.
+        None if there are too few rows to say.
+    """
     found = []
     for t in range(len(next(iter(pulls.values())).keys) if pulls else 0):
         every = torch.from_numpy(np.unique(torch.cat([pull.keys[t] for pull in pulls.values()]).numpy()))
@@ -43,12 +54,21 @@ def weighted_rows(weights: Mapping[str, float], pulls: Mapping[str, PulledModel]
         )
         for peer, pull in pulls.items():
             at = torch.searchsorted(every, pull.keys[t])
-            total[at] += weights[peer] * pull.rows[t].double()
+            total[at] += weights[peer] * (1.0 if trust is None else trust[peer]) * pull.rows[t].double()
             weight[at] += weights[peer]
         known = weight > 0
         if known.any():
-            found.append(Adopted(t, every[known], total[known] / weight[known].unsqueeze(1)))
+            found.append(
+                Adopted(t, every[known], _cut(total[known] / weight[known].unsqueeze(1), usual[t] if usual else None))
+            )
     return found
+
+
+def _cut(rows: Tensor, length: float | None) -> Tensor:
+    if length is None:
+        return rows
+    scale: Tensor = length / torch.linalg.vector_norm(rows, dim=1, keepdim=True).clamp(min=1e-12)
+    return rows * scale.clamp(max=1.0)
 
 
 @final

@@ -1,7 +1,7 @@
 """One id table of a live edge: rows are allocated as ids appear, and some of them are published."""
 
 from collections.abc import Sequence
-from typing import final
+from typing import Final, final
 
 import torch
 from torch import Tensor
@@ -10,6 +10,8 @@ from torch.nn import functional as F
 from alphaedge.core.state import TableState
 from alphaedge.edge.inputs.lookup import NO_KEY, find_rows, initial_rows
 from alphaedge.edge.inputs.numbering import Admission, Numbering, rows_to_allocate
+
+MIN_ROWS: Final = 10  # trained, before their usual length is known
 
 
 @final
@@ -92,6 +94,13 @@ class IdRows:
         value = self._copies[0].value[0, :-1]
         self.published[self.trained], self.version[self.trained] = value[self.trained], number
         self.trained[:] = False
+
+    def usual_row(self) -> float | None:
+        """The median length of the rows trained so far; None if there are too few to say."""
+        trained = self.version > 0
+        if int(trained.sum()) < MIN_ROWS:
+            return None
+        return float(self.published[trained].norm(dim=1).median())
 
     def known(self) -> Tensor:
         """Which rows belong to an id, [1, size + 1]."""

@@ -10,7 +10,7 @@ model trains on them only after the mix, the home model at once. A round is ``st
 
 import random
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple, final
+from typing import Final, NamedTuple, final
 
 import torch
 from torch import Tensor
@@ -29,6 +29,9 @@ from alphaedge.edge.learning.held_model import HeldModel
 from alphaedge.edge.learning.id_tables import IdRows
 from alphaedge.edge.learning.publication import Publication, PulledModel, PullRequest
 from alphaedge.errors import InvalidValue, RuleError
+
+# A model to start from is given up if its loss on the first batch is more than so many times that of no model.
+MAX_START_RATIO: Final = 1.25
 
 
 class Examples(NamedTuple):
@@ -73,6 +76,7 @@ class Learner:
         self.topology: dict[str, float] = {}
         self.records = self.revealed = self.aggregations = 0
         self.waiting: list[Examples] = []  # for the mix to come
+        self.gave_up_start = False  # whether the model of a peer to start from was of no use
         self.reset = False  # whether the mixed model started anew in this round
 
     @property
@@ -120,6 +124,8 @@ class Learner:
         """Learn from a batch: the home model at once, the mixed model unless the batch waits for the next mix."""
         batch = self._batch(examples)
         loss = self.model.loss.function
+        if self.revealed == 0:
+            self._check_start(batch)
         waits = self.revealed % self.method.aggregate_every >= self.method.aggregate_every - self.method.weight_batches
         mixed = predict(self.mixed, batch, self.gradients) if waits else self._train(batch)
         if self.home is not None and self.method.home is not None:
@@ -132,6 +138,23 @@ class Learner:
         if waits:
             self.waiting.append(examples)
         self.revealed += 1
+
+    def _check_start(self, batch: Batch) -> None:
+        """Give up a peer's model that the edge has started from, if it is far worse on the first batch than none."""
+        fresh = ModelState.start([self.model], [0])
+        if torch.equal(fresh.dense, self.mixed.dense):
+            return
+        rows = [t.gather(t.value, t.flat(r)) for t, r in zip(self.mixed.tables, batch.rows, strict=True)]
+        losses = [
+            float(self.model.loss.function(outputs[0], batch.labels[0]))
+            for outputs in (
+                self.gradients.outputs(state.dense, rows, state.buffers, batch.inputs) for state in (self.mixed, fresh)
+            )
+        ]
+        if not losses[0] <= MAX_START_RATIO * losses[1]:  # nor one that is not finite
+            self.gave_up_start = True
+            for state in self.states.values():
+                state.dense, state.buffers = fresh.dense.clone(), {n: b.clone() for n, b in fresh.buffers.items()}
 
     @property
     def past_pull(self) -> bool:

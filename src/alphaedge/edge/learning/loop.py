@@ -155,6 +155,9 @@ class LearningLoop:
             (x.dense.clone(), x.dense_m.clone(), x.dense_v.clone(), x.steps.clone(), _clone(x.buffers)) for x in states
         ]
         learner.learn(examples)
+        if learner.gave_up_start:
+            learner.gave_up_start = False
+            warn("start_given_up", reason="on the first batch the peer's model was far worse than none")
         if all(bool(torch.isfinite(t).all()) for x in states for t in (x.dense, *x.buffers.values())):
             return
         for state, (dense, m, v, steps, buffers) in zip(states, before, strict=True):
@@ -164,6 +167,7 @@ class LearningLoop:
                 table.value[broken], table.m[broken], table.v[broken] = 0.0, 0.0, 0.0
         if not bool(torch.isfinite(learner.lead).all()):
             learner.lead = torch.zeros_like(learner.lead)
+        self.status.batches_undone += 1
         warn("batch_undone", first_feedback=number, reason="the model would no longer be finite")
 
     def start_round(self) -> None:
@@ -203,13 +207,22 @@ class LearningLoop:
     def adopt(self, pulls: Mapping[str, PulledModel]) -> None:
         """Start the rows of new ids from what peers know about them."""
         known = self.learner.links.known
-        weights = {peer: known[peer].weight if peer in known else 1.0 for peer in pulls}
-        adopted = weighted_rows(weights, pulls)
+        trial, usual = self.learner.method.trial, [table.usual_row() for table in self.learner.tables]
+        proven = {peer: known[peer].weight for peer in pulls if self._has_proven_itself(peer)}
+        trust = {peer: trial.trust(known[peer].excess) if trial is not None else 1.0 for peer in proven}
+        adopted = weighted_rows(proven, {peer: pulls[peer] for peer in proven}, trust=trust, usual=usual)
         for one in adopted:
             self._adoptions.append((self.learner.aggregations, self.progress.feedback), one)
             self.status.adopted_rows += self.learner.adopt(*one)
         if adopted:
             self._hand_over()
+
+    def _has_proven_itself(self, peer: str) -> bool:
+        """Whether rows of new ids may come from a peer: it has a weight, and stood a trial if the method holds one."""
+        link = self.learner.links.known.get(peer)
+        if link is None or link.is_excluded(self.learner.aggregations) or link.weight <= 0:
+            return False
+        return link.tried or self.learner.method.trial is None
 
     def _replay_adoptions(self) -> None:
         """Adopt again what was adopted at this moment before a restart."""

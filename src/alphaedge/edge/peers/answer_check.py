@@ -18,6 +18,8 @@ from alphaedge.errors import KeyListError, ModelRefused
 
 # How many times larger than this edge's parameters a peer's may be, by their root mean square.
 MAX_SIZE_RATIO: Final = 100.0
+# The largest running statistic. They have the units of users' numbers, so an edge that is new has nothing to compare.
+MAX_STATISTIC: Final = 1e9
 
 
 DTYPES: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -57,10 +59,8 @@ class ExpectedAnswer:
         for name, shape in shapes.items():
             _check_numbers(name, tensors[name], shape, own.get(name))
         for name, own_buffer in self.statistics.items():
-            if f"buffer.{name}" in shapes and not bool(
-                torch.isfinite(tensors[f"buffer.{name}"].to(own_buffer.dtype)).all()
-            ):
-                raise ModelRefused(f"buffer.{name} has numbers that {own_buffer.dtype} can't hold")
+            if f"buffer.{name}" in shapes:
+                _check_statistic(name, tensors[f"buffer.{name}"].to(own_buffer.dtype), own_buffer)
         kind = self.dense.dtype
         return PulledModel(
             about.number,
@@ -89,6 +89,15 @@ def _check_numbers(name: str, tensor: Tensor, shape: torch.Size, own: float | No
     ratio = rms(tensor) / max(own, 1e-3) if own is not None else 0.0
     if ratio > MAX_SIZE_RATIO:
         raise ModelRefused(f"{name} is {ratio:.0f} times as large as this edge's; allowed: {MAX_SIZE_RATIO:.0f} times")
+
+
+def _check_statistic(name: str, theirs: Tensor, own: Tensor) -> None:
+    if not bool(torch.isfinite(theirs).all()):
+        raise ModelRefused(f"buffer.{name} has numbers that {own.dtype} can't hold")
+    largest = float(theirs.double().abs().max()) if theirs.numel() else 0.0
+    allowed = max(MAX_STATISTIC, MAX_SIZE_RATIO * (float(own.double().abs().max()) if own.numel() else 0.0))
+    if largest > allowed:
+        raise ModelRefused(f"buffer.{name} is {largest:.3g} at its largest; allowed: at most {allowed:.3g}")
 
 
 def rms(tensor: Tensor) -> float:

@@ -51,6 +51,7 @@ class LearnerStatus(msgspec.Struct, kw_only=True):
     recent: float | None = None  # mean over the last batches
     own_share: float = 1.0
     home_share: float = 0.0
+    batches_undone: int = 0  # since the learner started
     resets: int = 0  # of the mixed model to the home model, since the learner started
     hand_overs: int = 0
     hand_over_seconds: float = 0.0  # all of them together

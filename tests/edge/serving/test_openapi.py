@@ -125,7 +125,7 @@ def inputs(**changes: Any) -> dict[str, Any]:
     [
         (b'{"inputs": [], "id": "\xff"}', "utf-8"),
         (b'{"inputs": [], "x": ' + b"[" * 10**5 + b"]" * 10**5 + b"}", "recursion"),
-        (inputs(x=one("x", [1, 2], "FP32", [[], [0, 1]])), "inputs.x.data"),
+        (inputs(x=one("x", [1, 2], "FP32", [[[[[[[[[0, 1]]]]]]]]])), "inputs.x.data"),
         (inputs(x=one("x", [0] + [2**31 - 1] * 7, "FP32", [])), "inputs.x.shape"),
         (inputs(x=one("x", [2**62, 2**62], "FP32", [])), "inputs.x.shape"),
         (inputs(x=one("x", [-1, -2], "FP32", [0, 1])), "inputs.x.shape"),

@@ -53,6 +53,10 @@ class Features:
             raise InvalidValue("inputs", "no example", "at least one")
         # All shapes are checked before anything is allocated: a shape of [10^9, 0] costs its sender nothing.
         examples = np.empty(count, dtype=self._dtype)
+        if count <= STEP_EXAMPLES:
+            for field in self.fields:
+                examples[field.name] = self._check_values(field, inputs[field.name])
+            return examples
         for start in range(0, count, STEP_EXAMPLES):
             for field in self.fields:
                 part = inputs[field.name][start : start + STEP_EXAMPLES]

@@ -91,7 +91,8 @@ class EdgeApp:
         endpoint = scope["path"].rpartition("/")[2]
         fast = self._fast_routes.get(scope["path"]) if scope["method"] == "POST" else None
         try:
-            if wait := self.limits.wait_seconds(self._caller(scope), began):
+            scope["caller"] = caller = self._caller(scope)
+            if wait := self.limits.wait_seconds(caller, began):
                 status = 429
                 await send_refusal(self._refuse_rate(scope, wait), scope, ReceivedParts(receive), send)
             elif fast:
@@ -113,7 +114,7 @@ class EdgeApp:
         return _refusal(text, 429, {"retry-after": str(math.ceil(wait))})
 
     def _note(self, scope: Scope, reason: Reason) -> None:
-        self.refusals.note(scope["path"].rpartition("/")[2], reason, self._caller(scope))
+        self.refusals.note(scope["path"].rpartition("/")[2], reason, scope["caller"])
 
     async def close_streams(self) -> None:
         """End the streams of frames, for which the server would wait."""
@@ -214,7 +215,7 @@ class EdgeApp:
     async def _body(self, request: Request, on_start: OnStart | None = None) -> AsyncIterator[bytearray]:
         """Read the body, if its caller may send it and there is room for it; the room is taken until the end."""
         self._authorize(request)
-        limit, caller, bodies = self.config.serve.max_body_bytes, self._caller(request.scope), self.limits.bodies
+        limit, caller, bodies = self.config.serve.max_body_bytes, request.scope["caller"], self.limits.bodies
         size, coding = check_body_head(request, limit)
         size = size if size > SMALL_BODY_BYTES else 0
         if not bodies.take(caller, size):

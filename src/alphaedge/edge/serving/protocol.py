@@ -111,12 +111,16 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         """Note a part of the URL."""
-        self._add_to_head(len(url))
+        self._head_bytes += len(url)
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._refuse_head(HEAD_TOO_LARGE)
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Note a header."""
-        self._add_to_head(len(name) + len(value))
+        self._head_bytes += len(name) + len(value)
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._refuse_head(HEAD_TOO_LARGE)
         if len(self.headers) == MAX_HEADERS:
             self._refuse_head(b"more than %d headers" % MAX_HEADERS)
         super().on_header(name, value)
@@ -155,11 +159,6 @@ class LimitedProtocol(HttpToolsProtocol):
             self._read_timeout = None
         if self.flow is not None:
             super().resume_writing()
-
-    def _add_to_head(self, size: int) -> None:
-        self._head_bytes += size
-        if self._head_bytes > MAX_HEAD_BYTES:
-            self._refuse_head(HEAD_TOO_LARGE)
 
     def _refuse_head(self, reason: bytes) -> None:
         self._refuse(b"431 Request Header Fields Too Large", reason, "head")

@@ -59,14 +59,20 @@ class PredictionService:
         self._get_predictor()  # without parameters, refuse before the inputs are looked at
         large = any(len(values) > STEP_EXAMPLES for values in inputs.values())
         examples = await self.turns.run(self._features.encode_in_steps(inputs), large=large)
+        if len(examples) <= self._commits.chunk.examples:
+            return await self._predict_chunk(examples)
         ids: list[int] = []
         outputs = np.empty(len(examples), np.float32)
         while len(ids) < len(examples):
             start, end = len(ids), len(ids) + self._commits.chunk.examples
-            some, outputs[start:end] = await self._write(self._commits.predict(examples[start:end]))
+            some, outputs[start:end] = await self._predict_chunk(examples[start:end])
             ids += some
-            self._pending += len(some)
-            self.metrics.count_predictions(len(some))
+        return ids, outputs
+
+    async def _predict_chunk(self, examples: Array) -> tuple[list[int], NDArray[np.float32]]:
+        ids, outputs = await self._write(self._commits.predict(examples))
+        self._pending += len(ids)
+        self.metrics.count_predictions(len(ids))
         return ids, outputs
 
     @property

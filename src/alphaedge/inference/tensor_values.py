@@ -74,6 +74,8 @@ def values_from_list(tensor: TensorHead, values: list[Any]) -> Array:
         if list not in map(type, values):
             break
         values = [w for v in values for w in (v if isinstance(v, list) else [v])]
+    else:
+        raise InvalidValue(field, "lists in lists in lists", f"at most {MAX_DIMENSIONS} deep")
     _check_count(tensor, len(values))
     if tensor.datatype != "BYTES":
         return _number_array(field, tensor.datatype, values).reshape(tensor.shape)

@@ -147,7 +147,10 @@ LIES: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: changed(buffer__norm__mean=torch.full((2,), 1e300, dtype=torch.float64)),
         "can't hold",
     ),
-    "statistics that no number has": (lambda: changed(buffer__norm__mean=torch.full((2,), 1e30)), "allowed: at most 1e"),
+    "statistics that no number has": (
+        lambda: changed(buffer__norm__mean=torch.full((2,), 1e30)),
+        "allowed: at most 1e",
+    ),
     "half a reply": (lambda: packed(PULL)[:-5], "can't be parsed"),
     "nothing": (lambda: b"", "can't be parsed"),
     "garbage": (lambda: bytes(range(256)) * 4, "can't be parsed"),

@@ -95,6 +95,13 @@ class IdRows:
         self.published[self.trained], self.version[self.trained] = value[self.trained], number
         self.trained[:] = False
 
+    def untrained(self) -> TableState:
+        """The table with every row at its start."""
+        value = torch.zeros_like(self._copies[0].value)
+        keys = torch.tensor(self.numbering.keys_by_row(), dtype=torch.long)
+        value[0, : len(keys)] = initial_rows(self.start, keys)
+        return TableState(value, torch.zeros_like(value), torch.zeros_like(value), torch.tensor([0]))
+
     def usual_row(self) -> float | None:
         """The median length of the rows trained so far; None if there are too few to say."""
         trained = self.version > 0

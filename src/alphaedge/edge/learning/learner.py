@@ -142,19 +142,17 @@ class Learner:
     def _check_start(self, batch: Batch) -> None:
         """Give up a peer's model that the edge has started from, if it is far worse on the first batch than none."""
         fresh = ModelState.start([self.model], [0])
-        if torch.equal(fresh.dense, self.mixed.dense):
-            return
-        rows = [t.gather(t.value, t.flat(r)) for t, r in zip(self.mixed.tables, batch.rows, strict=True)]
+        fresh.tables = [table.untrained() for table in self.tables]
         losses = [
-            float(self.model.loss.function(outputs[0], batch.labels[0]))
-            for outputs in (
-                self.gradients.outputs(state.dense, rows, state.buffers, batch.inputs) for state in (self.mixed, fresh)
-            )
+            float(self.model.loss.function(predict(state, batch, self.gradients)[0], batch.labels[0]))
+            for state in (self.mixed, fresh)
         ]
         if not losses[0] <= MAX_START_RATIO * losses[1]:  # nor one that is not finite
             self.gave_up_start = True
             for state in self.states.values():
-                state.dense, state.buffers = fresh.dense.clone(), {n: b.clone() for n, b in fresh.buffers.items()}
+                state.copy_edges(torch.tensor([0]), fresh)
+            for table in self.tables:
+                table.mark_all_changed()
 
     @property
     def past_pull(self) -> bool:

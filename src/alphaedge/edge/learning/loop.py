@@ -206,23 +206,16 @@ class LearningLoop:
 
     def adopt(self, pulls: Mapping[str, PulledModel]) -> None:
         """Start the rows of new ids from what peers know about them."""
-        known = self.learner.links.known
-        trial, usual = self.learner.method.trial, [table.usual_row() for table in self.learner.tables]
-        proven = {peer: known[peer].weight for peer in pulls if self._has_proven_itself(peer)}
-        trust = {peer: trial.trust(known[peer].excess) if trial is not None else 1.0 for peer in proven}
-        adopted = weighted_rows(proven, {peer: pulls[peer] for peer in proven}, trust=trust, usual=usual)
+        learner, trial = self.learner, self.learner.method.trial
+        trust = {peer: trust for peer in pulls if (trust := _trust_in_rows(learner, peer)) > 0}
+        weights = {peer: learner.links.known[peer].weight if learner.aggregations else 1.0 for peer in trust}
+        usual = [table.usual_row() if trial is not None else None for table in learner.tables]
+        adopted = weighted_rows(weights, {peer: pulls[peer] for peer in trust}, trust=trust, usual=usual)
         for one in adopted:
             self._adoptions.append((self.learner.aggregations, self.progress.feedback), one)
             self.status.adopted_rows += self.learner.adopt(*one)
         if adopted:
             self._hand_over()
-
-    def _has_proven_itself(self, peer: str) -> bool:
-        """Whether rows of new ids may come from a peer: it has a weight, and stood a trial if the method holds one."""
-        link = self.learner.links.known.get(peer)
-        if link is None or link.is_excluded(self.learner.aggregations) or link.weight <= 0:
-            return False
-        return link.tried or self.learner.method.trial is None
 
     def _replay_adoptions(self) -> None:
         """Adopt again what was adopted at this moment before a restart."""
@@ -293,3 +286,20 @@ class LearningLoop:
 
 def _clone(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in tensors.items()}
+
+
+def _trust_in_rows(learner: Learner, peer: str) -> float:
+    """How far rows of new ids that come from a peer count, from 0 to 1: as far as it has proven itself.
+
+    Before its first round an edge can't put anybody on trial. It takes rows as it takes a model to start from, and
+    gives them up together if they turn out to be worse than nothing.
+    """
+    link, trial = learner.links.known.get(peer), learner.method.trial
+    if not learner.aggregations:
+        return 1.0
+    if link is None or link.weight <= 0:
+        return 0.0
+    if trial is None:
+        return 1.0
+    is_proven = link.tried and not link.is_excluded(learner.aggregations)
+    return trial.trust(link.excess) if is_proven else 0.0

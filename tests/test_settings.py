@@ -2,7 +2,8 @@
 
 import pytest
 
-from alphaedge import Adam, Greedy, Home, InvalidValue, Learned, MethodSettings
+from alphaedge import Adam, Greedy, InvalidValue, Learned, MethodSettings
+from alphaedge.core.methods import alphaedge
 from alphaedge.core.rules.optimizer.adagrad import Adagrad
 from alphaedge.errors import AlphaEdgeError, RuleError
 from alphaedge.settings import check_method, method_name, online
@@ -14,7 +15,7 @@ def test_a_rule_by_import_path_takes_the_place_of_the_learned_weights() -> None:
     method = MethodSettings(aggregation="tests.own_rules:Familiar").apply("alphaedge")
     assert method.aggregation == Familiar()
     assert method.selection == Greedy()
-    assert method.home == Home()
+    assert method.home == alphaedge().home
 
 
 def test_a_selection_by_import_path_takes_overrides_that_it_has_a_field_for() -> None:

@@ -11,6 +11,7 @@ from alphaedge.core.online import Online
 from alphaedge.core.rules.aggregation.learned import Learned
 from alphaedge.core.rules.optimizer.adagrad import Adagrad
 from alphaedge.core.rules.optimizer.adam import Adam
+from alphaedge.core.trial import Trial
 from alphaedge.errors import InvalidValue, check_choice
 from alphaedge.import_path import is_import_path, make_object
 
@@ -66,6 +67,7 @@ class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     train_on_aggregation: bool | None = None
     adopt_rows: bool | None = None
     home: bool | None = None
+    trial: bool | None = None
     aggregation: str | None = None
     selection: str | None = None
 
@@ -85,6 +87,8 @@ class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         chosen = replace(chosen, aggregation=_replace(rule, **own, newcomer=self.newcomer, remember=self.remember))
         if self.home is not None:
             chosen = replace(chosen, home=(chosen.home or Home()) if self.home else None)
+        if self.trial is not None:
+            chosen = replace(chosen, trial=(chosen.trial or Trial()) if self.trial else None)
         return _replace(chosen, train_on_aggregation=self.train_on_aggregation, adopt_rows=self.adopt_rows)
 
     def _with_own_rules(self, chosen: Method) -> Method:

@@ -33,6 +33,7 @@ METHOD_FIELDS: Final[Mapping[str, tuple[str, str]]] = {
     "train_on_aggregation": ("", "train_on_aggregation"),
     "adopt_rows": ("", "adopt_rows"),
     "home": ("", "home"),
+    "trial": ("", "trial"),
 }
 EDGE_KEYS: Final[Mapping[str, str]] = {
     "policy": "file with the rules that allow or deny links; otherwise `policy.txt` beside this file, if there is one",
@@ -82,6 +83,7 @@ METHOD_KEYS: Final[Mapping[str, str]] = {
     "method.aggregation": "import path of your own aggregation rule, `package.module:name`",
     "method.selection": "import path of your own selection rule, `package.module:name`",
     "method.home": "whether to keep a home model and blend its predictions in where it does better",
+    "method.trial": "whether a peer's model is scored on own batches before it counts",
 }
 SIMULATION_KEYS: Final[Mapping[str, str]] = {
     "data": "`synthetic`, the name of a public data set, or `table`",

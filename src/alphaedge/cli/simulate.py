@@ -81,6 +81,14 @@ def simulate(
     optimizer: Annotated[
         str | None, option("An optimizer of your own in place of Adam.", panel=_METHOD, metavar="MODULE:RULE")
     ] = None,
+    trial: Annotated[
+        bool | None,
+        option(
+            "Score peers' models on own batches before they count (learned methods).",
+            "--trial/--no-trial",
+            panel=_METHOD,
+        ),
+    ] = None,
     home: Annotated[
         bool | None,
         option(
@@ -163,6 +171,7 @@ def simulate(
                 "aggregation": aggregation,
                 "selection": selection,
                 "home": home,
+                "trial": trial,
             },
             "conditions": {
                 "delay": delay,

@@ -54,7 +54,9 @@ def aggregate_group(world: World, edges: list[int], block: int, lost: Sequence[i
 
 
 def _absent(world: World, edge: int) -> list[int]:
-    return [j for j, there in zip(world.links[edge].neighbours, world.present(edge), strict=True) if not there]
+    """Neighbours that have published something that did not come."""
+    found = zip(world.links[edge].neighbours, world.newest(edge), world.present(edge), strict=True)
+    return [j for j, newest, there in found if newest and not there]
 
 
 def _reveal(world: World, edge: int) -> None:

@@ -69,8 +69,7 @@ class Fleet:
         for peer, pull in pulled.items():
             me.held.setdefault(peer, HeldModel(me.mixed.dense[0], me.tables)).take(pull, me.tables)
         me.mix(answered)
-        absent = [] if me.reset else [j for j in me.links.neighbours if j not in answered]
-        me.finish_round(self.names, {j: self.edges[j].topology for j in me.links.neighbours}, absent)
+        me.finish_round(self.names, {j: self.edges[j].topology for j in me.links.neighbours})
 
     def pull(self, me: Learner) -> dict[str, PulledModel]:
         """What the neighbours that have published something answer."""

@@ -3,7 +3,7 @@
 from alphaedge.edge.peers.commands import Command, FinishRound, Pull, StartPulls, StartRound
 from alphaedge.edge.peers.events import PullEnded, PullsDue, PullsStarted, RoundDue, RoundFinished, RoundStarted
 
-from .test_decisions import DENY_BOSTON, Edge, kinds, model
+from .test_decisions import DENY_BOSTON, Edge, fleet, kinds, model
 
 
 def ahead() -> Edge:
@@ -45,6 +45,16 @@ def test_a_model_that_comes_after_its_round_is_mixed_in_the_next_one_and_not_pul
     assert edge.on(PullEnded(late.ticket, model(3))) == []
     assert mixed(edge, "boston", "paris") == {"paris": 3}
     assert mixed(edge, "boston", "paris") == {}, "each model is mixed once"
+
+
+def test_a_neighbour_that_has_published_something_that_does_not_come_is_absent() -> None:
+    edge = ahead()
+    edge.observe(fleet=fleet("boston", "paris") | fleet("tokyo", publication=0))
+    under_way = pulls(edge, "boston", "paris", "tokyo")
+    edge.on(PullEnded(under_way["boston"].ticket, model()))
+    edge.on(RoundDue())
+    (finish,) = finished(edge.on(RoundStarted(("boston", "paris", "tokyo"))))
+    assert finish.absent == ["paris"], "tokyo has nothing to give yet"
 
 
 def test_a_model_of_a_peer_that_is_no_neighbour_any_more_does_not_count() -> None:

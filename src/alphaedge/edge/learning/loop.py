@@ -7,7 +7,7 @@ a new learner starts from the last checkpoint and the journal.
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, final
 
@@ -228,22 +228,33 @@ class LearningLoop:
             self.learner.drop(peer)
 
     def finish_round(
-        self, pulls: Mapping[str, PulledModel], candidates: Sequence[str], topology: Mapping[str, Mapping[str, float]]
+        self,
+        pulls: Mapping[str, PulledModel],
+        candidates: Sequence[str],
+        topology: Mapping[str, Mapping[str, float]],
+        absent: Collection[str] = (),
     ) -> dict[str, float]:
-        """Mix in the models that were pulled, choose neighbours, checkpoint and hand over; the shares of the mix."""
+        """Mix in the models that were pulled, choose neighbours, checkpoint and hand over; the shares of the mix.
+
+        absent: neighbours that have published something that did not come.
+        """
         learner = self.learner
         pulls = {peer: pull for peer, pull in pulls.items() if peer in learner.links.neighbours}  # some may be dropped
         for peer, pull in pulls.items():
             learner.held.setdefault(peer, HeldModel(learner.mixed.dense[0], learner.tables)).take(pull, learner.tables)
+        exclusions = {peer: link.exclusions for peer, link in learner.links.known.items()}
         try:
             shares = learner.mix(list(pulls))
         except RuleError as error:  # a rule of the operator's own: the edge goes on with its own model
             warn("aggregation_rule_failed", reason=error)
             shares = {self.config.edge: 1.0}
-        absent = [] if learner.reset else [j for j in learner.links.neighbours if j not in pulls]
-        refused = learner.finish_round(candidates, topology, absent)
+        refused = learner.finish_round(candidates, topology, () if learner.reset else absent)
         if refused is not None:
             warn("selection_rule_failed", reason=refused)
+        for peer, link in learner.links.known.items():
+            if link.exclusions > exclusions.get(peer, 0):
+                rounds = link.excluded_until - learner.aggregations
+                warn("peer_excluded", peer=peer, reason=self.exclusion(peer), rounds=rounds)
         self._checkpoints.save(learner, self.schema, self.progress)
         self.status.own_share = shares.get(self.config.edge, 1.0)
         self._hand_over()
@@ -251,6 +262,15 @@ class LearningLoop:
         self._saved = self.progress.feedback
         self._adoptions.forget(learner.aggregations)
         return shares
+
+    def exclusion(self, peer: str) -> str:
+        """Why a peer takes no part for some rounds; empty if it does."""
+        link, trial = self.learner.links.known.get(peer), self.learner.method.trial
+        if link is None or trial is None or not link.is_excluded(self.learner.aggregations):
+            return ""
+        if link.tried and link.excess >= trial.tolerance:
+            return f"worse than alone by {min(link.excess, 9.99):.0%}"
+        return f"no model for {trial.patience} rounds"
 
     def step_alone(self) -> bool:
         """Do the next thing of an edge without peers; False if there is nothing to do."""

@@ -60,9 +60,13 @@ class StartRound:
 @final
 @dataclass(frozen=True)
 class FinishRound:
-    """Mix in these models, choose neighbours, and report ``RoundFinished``."""
+    """Mix in these models, choose neighbours, and report ``RoundFinished``.
+
+    absent: neighbours that have published something that did not come.
+    """
 
     models: Mapping[str, PulledModel]
+    absent: Sequence[str]
     candidates: Sequence[str]
     topology: Mapping[str, Mapping[str, float]]
 

@@ -99,6 +99,7 @@ class PeerDecisions:
         self._known_since = math.inf  # when peers were first heard of
         self._untried: list[str] = []  # peers of this attempt to find a model to start from
         self._pulls: dict[Purpose, _Gathering] = {"start": _Gathering(), "round": _Gathering(), "rows": _Gathering()}
+        self._expected: list[str] = []  # neighbours that have something to pull for the round to come
         self._looked_for_ids = 0.0
         self._looking_for_ids = False
 
@@ -242,9 +243,8 @@ class PeerDecisions:
     def _pull_neighbours(self, neighbours: Sequence[str]) -> list[Command]:
         """Pull for a round. A pull that is still under way since the last round may yet bring a model for this one."""
         sources, idle = self.sources(), self._seen.resting.union(self._pulls["round"].waiting.values())
-        return [
-            self._pull("round", j) for j in neighbours if j in sources and sources[j].publication > 0 and j not in idle
-        ]
+        self._expected = [j for j in neighbours if j in sources and sources[j].publication > 0]
+        return [self._pull("round", j) for j in self._expected if j not in idle]
 
     def _pull_rows(self, keys: Sequence[Tensor]) -> list[Command]:
         teachers = self._teachers() if any(map(len, keys)) else []
@@ -280,4 +280,5 @@ class PeerDecisions:
     def _finish_round(self) -> FinishRound:
         topology = {edge: announcement.shares for edge, announcement in self._seen.fleet.items()}
         models, self._pulls["round"].models = self._pulls["round"].models, {}
-        return FinishRound(models, self._candidates(), topology)
+        absent, self._expected = [j for j in self._expected if j not in models], []
+        return FinishRound(models, absent, self._candidates(), topology)

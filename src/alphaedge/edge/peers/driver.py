@@ -213,7 +213,7 @@ class PeerDriver:
     async def _finish_round(self, command: commands.FinishRound) -> events.RoundFinished:
         learner, status = self.learning.learner, self.learning.status
         shares = await self._in_learner(
-            lambda: self.learning.finish_round(command.models, command.candidates, command.topology)
+            lambda: self.learning.finish_round(command.models, command.candidates, command.topology, command.absent)
         )
         status.timed_aggregations += 1
         status.aggregation_seconds += time.monotonic() - self._round_began
@@ -338,6 +338,7 @@ class PeerDriver:
                 peer.mixes = announcement.schema == self.learning.schema
         for edge, peer in self.peers.items():
             peer.alive, peer.neighbour = edge in alive, edge in neighbours
+            peer.excluded = self.learning.exclusion(edge)
             if not peer.neighbour:
                 peer.share = 0.0
             count = self._pulls.bytes.get(edge)

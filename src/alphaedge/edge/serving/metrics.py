@@ -144,6 +144,8 @@ def _learner_metrics(status: LearnerStatus, now: float) -> Iterable[Metric]:
         ("alphaedge_batches", "Batches learned", status.batches),
         ("alphaedge_records", "Examples that the mixed model has learned from", status.records),
         ("alphaedge_aggregations", "Aggregations", status.aggregations),
+        ("alphaedge_undone_batches", "Batches undone, because the model would have broken", status.batches_undone),
+        ("alphaedge_resets", "Starts of the mixed model anew from the home model", status.resets),
         ("alphaedge_scored_batches", "Batches with a score", status.scores),
         ("alphaedge_adopted_rows", "Rows of new ids that were adopted from peers", status.adopted_rows),
         ("alphaedge_refused_announcements", "Announcements of other edges refused", status.announcements_refused),
@@ -171,6 +173,10 @@ def _peer_metrics(status: LearnerStatus, now: float) -> Iterable[Metric]:
         "alphaedge_peer_clock_skew_seconds": (
             "Time that the peer's clock is ahead of this edge's",
             lambda p: p.clock_skew,
+        ),
+        "alphaedge_peer_excluded": (
+            "1 if the peer's model takes no part for some rounds, because it does harm or does not come",
+            lambda p: bool(p.excluded),
         ),
         "alphaedge_peer_share": ("Share of the peer's model in the last mix", lambda p: p.share),
         "alphaedge_peer_stale_publications": (

@@ -21,6 +21,7 @@ class PeerStatus(msgspec.Struct, kw_only=True):
     mixes: bool = True  # it has the same schema
     neighbour: bool = False
     share: float = 0.0  # of the last mix
+    excluded: str = ""  # why it takes no part for some rounds; empty if it does
     publication: int = 0  # number of the newest one known
     held: int = 0  # number of the one that was mixed last
     pulled: float = 0.0  # time of the last pull, in seconds since 1970

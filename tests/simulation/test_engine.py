@@ -1,6 +1,6 @@
 """Who does what when: batches in order, mixes in time order, weight batches learned after the mix."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -62,9 +62,9 @@ def histories(*, pretend: bool = False, **settings: Any) -> tuple[Seen, list[His
                     history.learned_at[t] = history.predicted[-1]
         return torch.zeros(*span.predicted.shape, SIZE) if pretend else real_run(state, span, *args, **kwargs)
 
-    def aggregate_group(world: World, edges: list[int], block: int) -> None:
+    def aggregate_group(world: World, edges: list[int], block: int, lost: Sequence[int]) -> None:
         before = [len(world.log.mixes[e]) for e in edges]
-        real_round(world, edges, block)
+        real_round(world, edges, block, lost)
         for edge, count in zip(edges, before, strict=True):
             if len(world.log.mixes[edge]) > count:
                 history = log[edge]

@@ -15,7 +15,7 @@ from alphaedge.simulation.world import World
 
 from .fleets import linear, measured, seen, shop, shop_data, shop_model
 
-SMALL: dict[str, Any] = {"batch_size": 5, "method": MethodSettings(aggregate_every=6, weight_steps=2)}
+SMALL: dict[str, Any] = {"batch_size": 5, "method": MethodSettings(aggregate_every=6, weight_steps=2, trial=False)}
 
 
 def of(frame: pl.DataFrame, method: str) -> pl.DataFrame:
@@ -34,7 +34,7 @@ LEARNED, LITERAL = ["alphaedge", "randps", "nops"], ["alphaedge-paper", "randps-
     ],
     ids=["calm", "literal and rough", "late edges"],
 )
-def test_with_at_most_k_plus_one_edges_the_learned_methods_are_one_to_the_bit(
+def test_without_trials_the_learned_methods_are_one_to_the_bit_with_at_most_k_plus_one_edges(
     names: list[str], edges: int, conditions: Conditions
 ) -> None:
     with_ids = {"data": shop_data(edges=edges, events=110), "model": shop_model(shop(edges=edges))}

@@ -1,5 +1,6 @@
 """What a pull costs: everything, the ids that both know, or only what has changed since."""
 
+from collections.abc import Sequence
 from typing import Any
 from unittest import mock
 
@@ -155,8 +156,8 @@ def test_an_id_that_only_peers_know_starts_from_their_rows_when_it_is_first_need
     after: list[torch.Tensor] = []
     real = engine.aggregate_group
 
-    def aggregate_group(world: World, edges: list[int], block: int) -> None:
-        real(world, edges, block)
+    def aggregate_group(world: World, edges: list[int], block: int, lost: Sequence[int]) -> None:
+        real(world, edges, block, lost)
         after.append(world.models.tables[1].value[0].clone())
 
     with mock.patch.object(engine, "aggregate_group", aggregate_group):

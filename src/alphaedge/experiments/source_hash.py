@@ -9,6 +9,7 @@ PACKAGE: Final = Path(__file__).parents[1]
 # Files of the package that a score can depend on. Pages and figures are left out: they only show scores.
 SOURCES: Final = (
     "*.py",
+    "attacks/**/*.py",
     "core/**/*.py",
     "data/**/*.py",
     "models/**/*.py",

@@ -12,6 +12,7 @@ from typing import Any, Final, final
 from alphaedge.edge.log import warn
 from alphaedge.edge.serving.limits import Budget, Reason, caller_at
 from alphaedge.edge.serving.protocol import refusal
+from alphaedge.edge.transport.listening import open_sockets
 
 BACKLOG: Final = 1024
 HANDSHAKE_SECONDS: Final = 10.0
@@ -47,12 +48,7 @@ class Listener:
 
     async def start(self, host: str, port: int) -> None:
         """Listen."""
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, address in dict.fromkeys((family, address[:2]) for family, *_, address in found):
-            listening = socket.create_server(address, family=family, backlog=BACKLOG)
-            listening.setblocking(False)
-            self.sockets.append(listening)
+        self.sockets = await open_sockets(host, port, BACKLOG)
         self._accepting = [asyncio.create_task(self._accept(listening)) for listening in self.sockets]
 
     def close(self) -> None:

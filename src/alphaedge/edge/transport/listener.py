@@ -17,6 +17,7 @@ from aiohttp.http_exceptions import LineTooLong
 from alphaedge.edge.log import warn
 from alphaedge.edge.transport.connections import ConnectionTable
 from alphaedge.edge.transport.limit_hits import UNIDENTIFIED, Limit
+from alphaedge.edge.transport.listening import open_sockets
 from alphaedge.rate_limit import RateLimiter
 
 HANDSHAKE_SECONDS: Final = 10.0
@@ -103,13 +104,8 @@ class Listener:
 
     async def start(self, host: str, port: int) -> int:
         """Listen, and return the port, which the system chooses if ``port`` is 0."""
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, address in dict.fromkeys((family, address[:2]) for family, *_, address in found):
-            listening = socket.create_server(address, family=family, backlog=BACKLOG)
-            listening.setblocking(False)
-            self._sockets.append(listening)
-            self._accepting.append(asyncio.create_task(self._accept(listening)))
+        self._sockets = await open_sockets(host, port, BACKLOG)
+        self._accepting = [asyncio.create_task(self._accept(listening)) for listening in self._sockets]
         return int(self._sockets[0].getsockname()[1])
 
     async def stop(self) -> None:

@@ -7,7 +7,7 @@ import re
 import resource
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,17 +76,21 @@ def aggregate(edges: list[Edge], seed: int) -> None:
         wait_for(lambda e=edge, c=counts: status(e).aggregations > c[e.folder.name], "its status")  # type: ignore[misc]
 
 
-def noticed(edges: list[Edge], counter: str, seed: int) -> None:
+def noticed(edges: list[Edge], what: str, count: Callable[[Edge], int], seed: int) -> None:
     """Let all edges learn and aggregate until each has counted one more of mallory's doings."""
-    before = {e.folder.name: getattr(peer(e, "mallory"), counter) for e in edges}
+    before = {e.folder.name: count(e) for e in edges}
     learners = {e.folder.name: e.learners() for e in edges}
     for round_ in range(100):
         aggregate(edges, 1000 * seed + 10 * round_)
         for edge in edges:
             assert edge.learners() == learners[edge.folder.name], f"the learner of {edge.folder.name} has died"
-        if all(getattr(peer(e, "mallory"), counter) > before[e.folder.name] for e in edges):
+        if all(count(e) > before[e.folder.name] for e in edges):
             return
-    raise AssertionError(f"{counter} has not grown: {[peer(e, 'mallory') for e in edges]}")
+    raise AssertionError(f"not noticed: {what}; {[peer(e, 'mallory') for e in edges]}")
+
+
+def count_pulls(edge: Edge) -> int:
+    return peer(edge, "mallory").pulls
 
 
 @pytest.fixture(scope="module")
@@ -103,12 +107,14 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         yield Fleet(path, edges, mallory, edge_log)
 
 
-def check_survival(fleet: Fleet, what: str, counter: str, reason: str, seed: int) -> None:
-    noticed(fleet.edges, counter, seed)
-    event = {"refused": "peer_model_refused", "failures": "pull_failed"}[counter]
-    for edge in fleet.edges:
+def check_survival(fleet: Fleet, what: str, event: str, reason: str, seed: int) -> None:
+    """Wait until both edges log the event for this reason (there may be others before it); mallory has no share."""
+
+    def count(edge: Edge) -> int:
         reasons = fleet.edge_log.reasons(edge=edge.folder.name, peer="mallory", event=event)
-        assert any(re.search(reason, r) for r in reasons), f"{what}: {edge.folder.name} logs only {reasons}"
+        return sum(re.search(reason, found) is not None for found in reasons)
+
+    noticed(fleet.edges, what, count, seed)
     aggregate(fleet.edges, 1000 * seed + 999)  # the last one may have had a model that was pulled before
     assert [peer(edge, "mallory").share for edge in fleet.edges] == [0.0, 0.0], what
 
@@ -118,17 +124,17 @@ def check_survival(fleet: Fleet, what: str, counter: str, reason: str, seed: int
 def test_a_member_that_lies_is_refused_and_the_others_go_on(fleet: Fleet) -> None:
     edges, mallory = fleet.edges, fleet.mallory
     for seed in (200, 201):  # an old version and a newer one
-        noticed(edges, "pulls", seed)
+        noticed(edges, "an honest model", count_pulls, seed)
     memory = {e.folder.name: peak_memory(e.learners()[0]) for e in edges}
     with bystander() as (secret, heard):
-        acts = [(what, pull, "refused", reason) for what, (pull, reason) in REFUSED.items()]
-        acts += [(what, pull, "failures", reason) for what, (pull, reason) in FAILED.items()]
-        acts.append(("it sends them elsewhere", hostile.redirect(secret), "failures", "307"))
-        for seed, (what, pull, counter, reason) in enumerate(acts):
+        acts = [(what, pull, "peer_model_refused", reason) for what, (pull, reason) in REFUSED.items()]
+        acts += [(what, pull, "pull_failed", reason) for what, (pull, reason) in FAILED.items()]
+        acts.append(("it sends them elsewhere", hostile.redirect(secret), "pull_failed", "307"))
+        for seed, (what, pull, event, reason) in enumerate(acts):
             mallory.pull = pull
-            check_survival(fleet, what, counter, reason, seed)
+            check_survival(fleet, what, event, reason, seed)
             mallory.pull = hostile.honest  # it is left alone for longer each time, until it behaves again
-            noticed(edges, "pulls", 100 + seed)
+            noticed(edges, "an honest model", count_pulls, 100 + seed)
         assert heard == [], "redirects are not followed"
     for edge in edges:
         assert peak_memory(edge.learners()[0]) < memory[edge.folder.name] + 150_000_000, "answers are read only so far"
@@ -147,7 +153,7 @@ def test_an_edge_cannot_speak_for_another(fleet: Fleet) -> None:
     )
     wait_for(lambda: status(boston).announcements_refused > before, "the announcement to be refused")
     mallory.run(mallory.announce(address=berlin.address))
-    check_survival(fleet, "another's address", "failures", "berlin answers there, not mallory", 300)
+    check_survival(fleet, "another's address", "pull_failed", "berlin answers there, not mallory", 300)
     pulls = peer(boston, "berlin").pulls
     teach(boston, 1, seed=301)
     wait_for(lambda: peer(boston, "berlin").pulls > pulls, "boston to pull from the true berlin")

@@ -107,14 +107,16 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
 
 @pytest.fixture(scope="module")
 def exported(running: Edge, tmp_path_factory: pytest.TempPathFactory) -> Labels:
-    """The metrics that an edge exports after predictions and feedback, and those that it has with a peer."""
+    """The metrics that an edge exports after predictions and feedback, and those that it has with a peer and limits."""
     tell(running, send(running, events(20)))
     found = [(name, dict(labels)) for name, labels in metrics(running)]
     file = tmp_path_factory.mktemp("status") / "status.json"
-    write_status(
-        LearnerStatus(edge="berlin", region="DE", schema="s", started=0.0, peers={"boston": PeerStatus()}), file
-    )
-    page = Metrics(file, lambda: 0, lambda: 0.0).render().decode()
+    status = LearnerStatus(edge="berlin", region="DE", schema="s", started=0.0, peers={"boston": PeerStatus()})
+    status.limit_hits = {"boston": {"rate": 1}}
+    write_status(status, file)
+    page_metrics = Metrics(file, lambda: 0, lambda: 0.0)
+    page_metrics.count_refused("infer", "rate")
+    page = page_metrics.render().decode()
     samples = [s for family in text_string_to_metric_families(page) for s in family.samples]
     found += [(s.name, s.labels) for s in samples]
     labels: Labels = {}
@@ -205,7 +207,7 @@ def test_the_dashboard_has_a_fixed_address_and_variables_for_source_and_edges() 
     assert (edge["name"], edge["multi"], edge["includeAll"]) == ("edge", True, True)
     assert edge["datasource"]["uid"] == "${datasource}"
     rows = [panel["title"] for panel in DASHBOARD["panels"] if panel["type"] == "row"]
-    assert rows == ["At a glance", "Traffic", "Learning", "Peers", "Hand-overs and aggregations", "Identity"]
+    assert rows == ["At a glance", "Traffic", "Learning", "Peers", "Hand-overs and aggregations", "Trust", "Identity"]
 
 
 def test_every_alert_has_a_duration_a_severity_the_edge_and_a_description() -> None:

@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, get_args
 
+import msgspec
+
+from alphaedge.edge.store.status import LearnerStatus, PeerStatus, make_vitals
 from alphaedge.monitoring.frames import EventKind, FleetEvent
 from alphaedge.monitoring.health import fleet_health
 from alphaedge.monitoring.vitals import EdgeView, Link, Vitals
@@ -45,6 +48,47 @@ def test_states_are_those_of_the_status_command(visit: Visit) -> None:
         page.close()
 
 
+def test_the_page_shows_the_peers_states_in_the_words_of_the_edge_that_sees_them(
+    visit: Visit, complaints: list[str]
+) -> None:
+    """From the learner's status to the table, the graph's description, the list of events and the sum above them."""
+    peers = {
+        "lyon": PeerStatus(alive=True, neighbour=True, pulls=3, share=0.3),
+        "oslo": PeerStatus(alive=True, excluded="worse than alone by 40%"),
+        "rome": PeerStatus(alive=True, neighbour=True, excluded="no model for 3 rounds"),
+        "nice": PeerStatus(neighbour=True, pulls=1),
+    }
+
+    def berlin(**peers: PeerStatus) -> EdgeView:
+        status = LearnerStatus(edge="berlin", region="DE", schema="s", started=0.0, batches=9, peers=peers)
+        chosen = [name for name, peer in peers.items() if peer.neighbour]
+        return EdgeView(region="DE", alive=True, vitals=make_vitals(status, chosen, None))
+
+    with Served() as server:
+        server.add(START, {"berlin": berlin(), **{name: edge(alive=name != "nice") for name in peers}})
+        server.add(START + 1, {"berlin": berlin(**peers)})
+        page = visit(server)
+        rows = page.locator("#links tbody tr").all()
+        found = {row.locator("td").nth(0).inner_text(): row.locator("td").nth(1) for row in rows}
+        assert {peer: cell.inner_text() for peer, cell in found.items()} == {
+            "lyon": "mixed",
+            "oslo": "excluded: worse than alone by 40%",
+            "rome": "excluded: no model for 3 rounds",
+            "nice": "down",
+        }
+        assert page.locator("#links td.bad").all_inner_texts() == [cell.inner_text() for cell in found.values()][1:]
+        assert page.locator("#total-excluded").inner_text() == "2"
+        events = page.locator("#events .alarm .what").all_inner_texts()
+        assert sorted(events) == [
+            "berlin excluded oslo: worse than alone by 40%",
+            "berlin excluded rome: no model for 3 rounds",
+        ]
+        page.locator("#edge").select_option("oslo")
+        page.locator("#spoken", has_text="berlin has it excluded: worse than alone by 40%").wait_for(state="attached")
+        page.close()
+    assert complaints == []
+
+
 def test_every_column_is_explained_at_its_heading_and_under_the_table(visit: Visit, served: Served) -> None:
     page = visit(served)
     for table in ("edges", "links"):
@@ -62,9 +106,9 @@ def test_every_column_is_explained_at_its_heading_and_under_the_table(visit: Vis
 def test_events_are_described_as_the_terminal_does(visit: Visit, served: Served) -> None:
     page = visit(served)
     for kind in get_args(EventKind):
-        event = FleetEvent(time=START, edge="berlin", kind=kind, peer="paris")
+        event = FleetEvent(time=START, edge="berlin", kind=kind, peer="paris", reason="no model for 3 rounds")
         text = page.evaluate(
             "async (event) => (await import('/dashboard/format.js')).describeEvent(event)",
-            {"time": START, "edge": "berlin", "kind": kind, "peer": "paris"},
+            msgspec.to_builtins(event),
         )
         assert text == event.describe()

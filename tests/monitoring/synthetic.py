@@ -27,7 +27,8 @@ def states(
 ) -> Iterator[tuple[float, State]]:
     """Yield the time and the state of a fleet, step by step. Edges of a region give each other more and more weight.
 
-    One edge is down for a while, one joins after a third of the time, and one publishes models that are refused.
+    One edge is down for a while, one joins after a third of the time, and one publishes models that are refused; those
+    that are not, do harm, and most edges exclude it.
     """
     rng = random.Random(seed)
     regions = names(edges)
@@ -89,10 +90,11 @@ class _Edge:
                 bytes=old.bytes + (rng.randrange(20_000, 60_000) if here else 0),
                 failures=old.failures + (not here),
                 refused=old.refused + (peer == hostile and rng.random() < 0.25),
+                state="excluded: worse than alone by 40%" if peer not in raw else "mixed" if here else "down",
             )
         for peer in self.links.keys() - set(self.neighbours):
             self.links[peer] = Link(
-                **{f: getattr(self.links[peer], f) for f in Link.__struct_fields__} | {"share": 0.0}
+                **{f: getattr(self.links[peer], f) for f in Link.__struct_fields__} | {"share": 0.0, "state": "former"}
             )
 
     def _replace_the_worst(self, rng: random.Random) -> None:

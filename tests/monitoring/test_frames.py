@@ -11,6 +11,8 @@ from alphaedge.monitoring.vitals import EdgeView, Link, Vitals
 
 from .test_history import sequences
 
+HARMFUL = Link(state="excluded: worse than alone by 40%")
+
 
 def view(alive: bool = True, same_schema: bool = True, **vitals: Any) -> EdgeView:
     return EdgeView(region="DE", alive=alive, same_schema=same_schema, vitals=Vitals(**vitals))
@@ -33,6 +35,11 @@ def view(alive: bool = True, same_schema: bool = True, **vitals: Any) -> EdgeVie
             ["neighbour_faded"],
         ),
         (view(links={"x": Link(share=0.3)}), view(links={"x": Link(share=0.0)}), []),
+        (view(links={"x": Link(state="mixed")}), view(links={"x": HARMFUL}), ["peer_excluded"]),
+        (view(), view(links={"x": HARMFUL}), ["peer_excluded"]),
+        (view(links={"x": HARMFUL}), view(links={"x": HARMFUL}, batches=1), []),
+        (view(links={"x": HARMFUL}), view(links={"x": Link()}), ["exclusion_ended"]),
+        (view(links={"x": HARMFUL}), view(links={"x": Link(state="down")}), []),
         (view(links={"x": Link(refused=1)}), view(links={"x": Link(refused=2)}), ["model_refused"]),
     ],
 )
@@ -43,6 +50,11 @@ def test_a_frame_has_the_events_between_two_states(before: EdgeView | None, afte
     assert all(event.edge == "a" and event.time == 7.0 for event in frame.events)
     assert list(frame.edges) == ["a"]
     assert all(event.describe().startswith("a ") for event in frame.events)
+
+
+def test_the_event_of_an_exclusion_says_why() -> None:
+    frame = make_frame({"a": view()}, {"a": view(links={"x": HARMFUL})}, 7.0)
+    assert [event.describe() for event in frame.events] == ["a excluded x: worse than alone by 40%"]
 
 
 def test_the_first_frame_has_all_edges_and_no_events() -> None:

@@ -52,7 +52,10 @@ def status(
     else:
         from rich.console import Console
 
-        Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH).print(_table(fleet.edge, edges))
+        console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+        console.print(_table(fleet.edge, edges))
+        if any(one.left_out for one in edges):
+            console.print(_peer_table(edges))
     if not healthy:
         raise typer.Exit(1)
 
@@ -89,6 +92,19 @@ def _table(seen_by: str, edges: "Sequence[EdgeHealth]") -> "Table":
             f"{one.refused:,}",
             ", ".join(f"{peer} {share:.2f}" for peer, share in peers),
         )
+    return table
+
+
+def _peer_table(edges: "Sequence[EdgeHealth]") -> "Table":
+    """The peers that take no part in somebody's mixes, and why."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("edge", "peer", "state", title="peers that take no part", box=box.SIMPLE_HEAD, title_justify="left")
+    for one in edges:
+        for peer, state in sorted(one.left_out.items()):
+            table.add_row(one.edge, peer, Text(state))  # text: what comes from an edge is never markup
     return table
 
 

@@ -20,6 +20,8 @@ EventKind = Literal[
     "neighbour_removed",
     "neighbour_faded",
     "model_refused",
+    "peer_excluded",
+    "exclusion_ended",
     "schema_differs",
     "schema_matches",
 ]
@@ -31,6 +33,8 @@ _SENTENCES: Final[Mapping[EventKind, str]] = {
     "neighbour_removed": "{edge} no longer learns from {peer}",
     "neighbour_faded": "{edge} gives {peer} almost no weight",
     "model_refused": "{edge} refused a model of {peer}",
+    "peer_excluded": "{edge} excluded {peer}: {reason}",
+    "exclusion_ended": "{edge} may choose {peer} again",
     "schema_differs": "{edge} has another schema and can't mix",
     "schema_matches": "{edge} has the fleet's schema again",
 }
@@ -38,16 +42,20 @@ _SENTENCES: Final[Mapping[EventKind, str]] = {
 
 @final
 class FleetEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that happened to an edge. time: seconds since 1970. peer: the other edge, if there is one."""
+    """Something that happened to an edge. time: seconds since 1970. peer: the other edge, if there is one.
+
+    reason: why a peer was excluded.
+    """
 
     time: float
     edge: str
     kind: EventKind
     peer: str = ""
+    reason: str = ""
 
     def describe(self) -> str:
         """Return the event as a sentence."""
-        return _SENTENCES[self.kind].format(edge=self.edge, peer=self.peer)
+        return _SENTENCES[self.kind].format(edge=self.edge, peer=self.peer, reason=self.reason)
 
 
 @final
@@ -86,8 +94,8 @@ def latest_state(frames: Sequence[Frame]) -> dict[str, EdgeView]:
 
 
 def _events(name: str, before: EdgeView | None, after: EdgeView, time: float) -> Iterator[FleetEvent]:
-    def event(kind: EventKind, peer: str = "") -> FleetEvent:
-        return FleetEvent(time=time, edge=name, kind=kind, peer=peer)
+    def event(kind: EventKind, peer: str = "", reason: str = "") -> FleetEvent:
+        return FleetEvent(time=time, edge=name, kind=kind, peer=peer, reason=reason)
 
     if before is None:
         yield event("joined")
@@ -109,3 +117,7 @@ def _events(name: str, before: EdgeView | None, after: EdgeView, time: float) ->
             yield event("neighbour_faded", peer)
         if link.refused > old_link.refused:
             yield event("model_refused", peer)
+        if link.excluded and not old_link.excluded:
+            yield event("peer_excluded", peer, link.excluded)
+        if old_link.excluded and not link.excluded and link.state not in ("down", "other schema"):
+            yield event("exclusion_ended", peer)

@@ -5,7 +5,7 @@ from typing import Final, Literal, final
 
 import msgspec
 
-from alphaedge.monitoring.vitals import EdgeView
+from alphaedge.monitoring.vitals import EXCLUDED, EdgeView
 
 MAX_PUBLICATIONS_BEHIND: Final = 3  # of every neighbour; an edge that is further behind is stale
 State = Literal["ok", "waiting", "alone", "stale", "other schema", "down"]
@@ -18,6 +18,7 @@ class EdgeHealth(msgspec.Struct, frozen=True, kw_only=True):
 
     state: ``waiting`` has not learned a batch yet; ``alone`` has neighbours, and none of them is up; ``stale`` is too
     far behind all neighbours that are up. bytes, refused: over all links. peers: shares of the neighbours.
+    peer_states: of all peers that it has dealt with, in words (``Link.state``).
     """
 
     edge: str
@@ -31,6 +32,16 @@ class EdgeHealth(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     refused: int
     peers: dict[str, float]
+    peer_states: dict[str, str] = {}
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """The peers that should take part and do not, with their states: excluded ones, and neighbours that can't."""
+        return {
+            peer: state
+            for peer, state in self.peer_states.items()
+            if state.startswith(EXCLUDED) or (peer in self.peers and state in ("down", "other schema"))
+        }
 
 
 def edge_health(name: str, view: EdgeView, fleet: Mapping[str, EdgeView]) -> EdgeHealth:
@@ -48,6 +59,7 @@ def edge_health(name: str, view: EdgeView, fleet: Mapping[str, EdgeView]) -> Edg
         bytes=sum(link.bytes for link in vitals.links.values()),
         refused=sum(link.refused for link in vitals.links.values()),
         peers={peer: vitals.links[peer].share if peer in vitals.links else 0.0 for peer in vitals.neighbours},
+        peer_states={peer: link.state for peer, link in vitals.links.items()},
     )
 
 

@@ -1,5 +1,6 @@
 """Vitals: the numbers that an edge reports about itself. They hold no ids, no inputs, nothing about a single user."""
 
+import re
 from collections.abc import Mapping
 from typing import Final, final
 
@@ -8,6 +9,8 @@ import msgspec
 from alphaedge.names import check_name
 
 MAX_LINKS: Final = 1000  # links that one edge may report
+EXCLUDED: Final = "excluded: "  # how the state of an excluded peer begins
+STATE_PATTERN: Final = re.compile(r"[a-z0-9 :%.-]{1,60}")  # a few plain words, whoever wrote them
 
 
 @final
@@ -16,6 +19,7 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     share: of the last mix. pulled: when the model was last pulled, seconds since 1970. behind: publications that the
     peer is ahead. bytes: everything that came over this link. failures: pulls that failed. refused: models refused.
+    state: of the peer in the eyes of the edge, in words, such as ``mixed`` or ``excluded: worse than alone by 40%``.
     """
 
     share: float = 0.0
@@ -24,6 +28,12 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     bytes: int = 0
     failures: int = 0
     refused: int = 0
+    state: str = "former"  # of most links of an edge that has been up for long, so that announcements stay short
+
+    @property
+    def excluded(self) -> str:
+        """Why the edge has excluded the peer; empty if it has not."""
+        return self.state.removeprefix(EXCLUDED) if self.state.startswith(EXCLUDED) else ""
 
 
 @final
@@ -62,8 +72,10 @@ class EdgeView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def is_plausible(vitals: Vitals) -> bool:
-    """Whether a report may be shown: a bounded number of links, and names that are valid."""
+    """Whether a report may be shown: a bounded number of links, valid names, and states of a few plain words."""
     if len(vitals.links) > MAX_LINKS or len(vitals.neighbours) > MAX_LINKS:
+        return False
+    if not all(STATE_PATTERN.fullmatch(link.state) for link in vitals.links.values()):
         return False
     try:
         for name in (*vitals.links, *vitals.neighbours):

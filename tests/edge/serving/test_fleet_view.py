@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from alphaedge.edge.store.status import LearnerStatus, PeerStatus, ServerStatus, make_vitals
+from alphaedge.edge.store.status import LearnerStatus, PeerStatus, ServerStatus, make_link, make_vitals, peer_state
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement, decode_announcement
 from alphaedge.errors import AnnouncementError
 from alphaedge.monitoring.frames import Fleet, latest_state
@@ -38,10 +38,40 @@ def test_vitals_come_from_the_learner_and_the_server() -> None:
         edge="a", region="DE", schema="s", started=0.0, scores=2, score=0.7, batches=8, peers={"b": peer}
     )
     found = make_vitals(status, ["b", "c"], ServerStatus(requests=5, p50=1.0, p99=2.0, pending=4))
-    assert found.links == {"b": Link(share=0.25, behind=2, bytes=123)}
+    assert found.links == {"b": Link(share=0.25, behind=2, bytes=123, state="down")}
     assert found.neighbours == ("b", "c")
     assert (found.score, found.batches, found.requests, found.p99, found.pending) == (0.7, 8, 5, 2.0, 4)
     assert make_vitals(LearnerStatus(edge="a", region="DE", schema="s", started=0.0), [], None).score is None
+
+
+@pytest.mark.parametrize(
+    ("peer", "state"),
+    [
+        (PeerStatus(), "down"),
+        (PeerStatus(excluded="no model for 3 rounds", neighbour=True), "down"),
+        (PeerStatus(alive=True, mixes=False), "other schema"),
+        (PeerStatus(alive=True, excluded="worse than alone by 40%"), "excluded: worse than alone by 40%"),
+        (PeerStatus(alive=True, neighbour=True, excluded="no model for 3 rounds"), "excluded: no model for 3 rounds"),
+        (PeerStatus(alive=True, pulls=3), "former"),
+        (PeerStatus(alive=True, neighbour=True), "waiting"),
+        (PeerStatus(alive=True, neighbour=True, pulls=3, share=0.019), "faded"),
+        (PeerStatus(alive=True, neighbour=True, pulls=3, share=0.02), "mixed"),
+    ],
+)
+def test_the_state_of_a_peer_is_told_in_words_that_may_be_announced(peer: PeerStatus, state: str) -> None:
+    assert peer_state(peer) == state
+    announcement = Announcement(
+        edge="a", region="DE", address="a:1", schema="s", version=1, vitals=Vitals(links={"b": make_link(peer)})
+    )
+    read = decode_announcement(SignedAnnouncement(msgspec.msgpack.encode(announcement), b"", b""))
+    assert read.vitals.links["b"].state == state
+
+
+def test_a_peer_that_was_excluded_before_a_restart_is_still_reported() -> None:
+    peers = {"b": PeerStatus(alive=True, excluded="worse than alone by 12%"), "c": PeerStatus(alive=True)}
+    status = LearnerStatus(edge="a", region="DE", schema="s", started=0.0, peers=peers)
+    links = make_vitals(status, [], None).links
+    assert {name: link.excluded for name, link in links.items()} == {"b": "worse than alone by 12%"}
 
 
 def test_an_edge_that_is_gone_is_still_shown_as_down() -> None:
@@ -57,6 +87,10 @@ def test_an_edge_that_is_gone_is_still_shown_as_down() -> None:
         Vitals(links={"<script>": Link()}),
         Vitals(neighbours=("a b",)),
         Vitals(links={f"e{number}": Link() for number in range(1001)}),
+        Vitals(links={"b": Link(state="<script>")}),
+        Vitals(links={"b": Link(state="[red]")}),
+        Vitals(links={"b": Link(state="x" * 61)}),
+        Vitals(links={"b": Link(state="")}),
     ],
 )
 def test_an_announcement_with_impossible_links_is_refused(vitals: Vitals) -> None:

@@ -52,11 +52,13 @@ export function formatTick(time, step) {
   return step >= 86400 ? day.format(date) : step >= 60 ? minutes.format(date) : clock.format(date);
 }
 
+const ALARMS = new Set(["down", "model_refused", "peer_excluded", "schema_differs"]);
+
 /** Whether an event needs attention. */
-export const isAlarm = ({ kind }) => kind === "down" || kind === "model_refused" || kind === "schema_differs";
+export const isAlarm = ({ kind }) => ALARMS.has(kind);
 
 /** Return an event as a sentence; the same as ``FleetEvent.describe`` (frames.py). */
-export function describeEvent({ kind, edge, peer }) {
+export function describeEvent({ kind, edge, peer, reason }) {
   switch (kind) {
     case "joined": return `${edge} joined`;
     case "down": return `${edge} stopped answering`;
@@ -65,6 +67,8 @@ export function describeEvent({ kind, edge, peer }) {
     case "neighbour_removed": return `${edge} no longer learns from ${peer}`;
     case "neighbour_faded": return `${edge} gives ${peer} almost no weight`;
     case "model_refused": return `${edge} refused a model of ${peer}`;
+    case "peer_excluded": return `${edge} excluded ${peer}: ${reason}`;
+    case "exclusion_ended": return `${edge} may choose ${peer} again`;
     case "schema_differs": return `${edge} has another schema and can't mix`;
     case "schema_matches": return `${edge} has the fleet's schema again`;
     default: return `${edge}: ${kind}`; // an edge of a later version

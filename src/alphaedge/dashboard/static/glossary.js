@@ -19,7 +19,10 @@ export const EDGE_COLUMNS = {
 
 export const LINK_COLUMNS = {
   "learns from": "The peer whose model it mixes into its own.",
-  Link: "active; faded: the peer’s share in the last mix is under 2%; former: it no longer pulls from this peer.",
+  State:
+    "Of the peer, as the edge sees it. mixed; faded: its share in the last mix is under 2%; waiting: its model has not come " +
+    "yet; former: the edge no longer pulls from it; excluded: its model takes no part for some rounds, because it is worse " +
+    "than the edge’s own by so much, or does not come; other schema; down.",
   Share: "Share of the peer’s model in the edge’s last mix.",
   "Last pull": "When it last pulled the peer’s model.",
   Behind: "Models that the peer has published since the one that the edge holds.",

@@ -4,11 +4,13 @@ import { fitText, font, prepare, tooltip, trackPointer } from "./canvas.js";
 import { formatAge, formatScore, formatShare } from "./format.js";
 import { edgeState } from "./health.js";
 import { drawMark } from "./palette.js";
+import { FADED_SHARE } from "./state.js";
 
 const MAX_HORIZONTAL_NAMES = 12; // with more edges, names run outwards
 const MAX_NAMES = 40; // with more edges, only regions are named
 const MAX_ARROW_HEADS = 400; // with more arrows, only those of the selected edge have heads
 const MAX_DISTANCE = 14; // pixels from the pointer to an edge
+const MAX_LINES = 3; // about excluded peers in a description
 
 /** select(name | null): called when the user picks an edge. selected(): the current selection, drawn or not. */
 export function graph(canvas, select, selected) {
@@ -63,22 +65,27 @@ export function graph(canvas, select, selected) {
 export function describeEdge(name, { state, links, asOf }) {
   const edge = state.get(name);
   const { recent, links: own } = edge.vitals;
-  const sources = links.filter((link) => link.edge === name && link.standing !== "former");
-  const learners = links.filter((link) => link.peer === name && link.standing !== "former");
+  const sources = links.filter((link) => link.edge === name && link.neighbour);
+  const learners = links.filter((link) => link.peer === name && link.neighbour);
   const last = Math.max(0, ...own.map((link) => link.pulled));
   return [
     `${name} · ${edge.region} · ${edgeState(edge, state)}`,
     `recent score ${formatScore(recent)}, own share ${formatShare(edge.vitals.own_share)}`,
     `learns from ${sources.length}; ${learners.length} ${learners.length === 1 ? "learns" : "learn"} from it`,
     ...(last ? [`last pull ${formatAge(asOf - last)}`] : []),
+    ...shorten(links.filter((link) => link.edge === name && link.excluded).map(({ peer, state }) => `${peer} ${state}`)),
+    ...shorten(links.filter((link) => link.peer === name && link.excluded).map(({ edge, state }) => `${edge} has it ${state}`)),
   ];
 }
+
+const shorten = (lines) =>
+  lines.length > MAX_LINES ? [...lines.slice(0, MAX_LINES), `and ${lines.length - MAX_LINES} more excluded`] : lines;
 
 /** Return the selected edge and all edges that it has a link with. */
 function relatedEdges({ links, selected }) {
   const related = new Set([selected]);
-  for (const { edge, peer, standing } of links) {
-    if (standing === "former") continue;
+  for (const { edge, peer, neighbour, excluded } of links) {
+    if (!neighbour && !excluded) continue;
     if (edge === selected) related.add(peer);
     if (peer === selected) related.add(edge);
   }
@@ -114,23 +121,25 @@ function placeNodes({ state }, circle) {
   return nodes;
 }
 
-function drawArrows(ctx, { links, state, styles, selected }, nodes, circle) {
-  const drawn = links.filter((link) => link.standing !== "former" && nodes.has(link.peer));
+function drawArrows(ctx, { links, state, styles, colours, selected }, nodes, circle) {
+  const drawn = links.filter((link) => (link.neighbour || link.excluded) && nodes.has(link.peer));
   const largest = Math.max(0.05, ...drawn.map((link) => link.share));
   const widest = drawn.length > MAX_ARROW_HEADS ? 3.5 : 7;
   drawn.sort((a, b) => rank(a) - rank(b) || a.share - b.share);
   for (const link of drawn) {
     const picked = rank(link) === 1;
     const strength = Math.min(1, link.share / largest);
-    let alpha = 0.16 + 0.64 * strength;
+    let alpha = link.excluded ? 0.8 : 0.16 + 0.64 * strength;
     if (drawn.length > MAX_ARROW_HEADS) alpha *= 0.5;
     if (selected) alpha = picked ? Math.max(0.7, alpha) : 0.06;
     if (!state.get(link.edge).alive) alpha *= 0.4;
     ctx.globalAlpha = alpha;
-    ctx.strokeStyle = ctx.fillStyle = styles.edges.get(link.peer).colour;
+    ctx.strokeStyle = ctx.fillStyle = link.excluded ? colours.danger : styles.edges.get(link.peer).colour;
     ctx.lineWidth = 0.7 + widest * link.share ** 0.8;
-    ctx.setLineDash(link.standing === "faded" ? [1.5, 3.5] : selected && link.peer === selected ? [7, 4] : []);
-    drawArrow(ctx, nodes.get(link.peer), nodes.get(link.edge), circle, drawn.length <= MAX_ARROW_HEADS || picked);
+    const dash = link.excluded || link.share < FADED_SHARE ? [1.5, 3.5] : selected && link.peer === selected ? [7, 4] : [];
+    ctx.setLineDash(dash);
+    const headed = drawn.length <= MAX_ARROW_HEADS || picked;
+    drawArrow(ctx, nodes.get(link.peer), nodes.get(link.edge), circle, { headed, crossed: link.excluded });
   }
   ctx.globalAlpha = 1;
   ctx.setLineDash([]);
@@ -141,7 +150,7 @@ function drawArrows(ctx, { links, state, styles, selected }, nodes, circle) {
 }
 
 /** Draw a curve that bends to the centre and to one side, so that the way back is another curve. */
-function drawArrow(ctx, from, to, circle, headed) {
+function drawArrow(ctx, from, to, circle, { headed, crossed }) {
   const [dx, dy] = [to.x - from.x, to.y - from.y];
   const bend = 0.1;
   const middle = {
@@ -156,12 +165,26 @@ function drawArrow(ctx, from, to, circle, headed) {
   ctx.moveTo(from.x, from.y);
   ctx.quadraticCurveTo(middle.x, middle.y, tip.x - ux * head * 0.8, tip.y - uy * head * 0.8);
   ctx.stroke();
+  if (crossed) drawCross(ctx, (from.x + 2 * middle.x + tip.x) / 4, (from.y + 2 * middle.y + tip.y) / 4);
   if (!headed) return;
   ctx.beginPath();
   ctx.moveTo(tip.x, tip.y);
   ctx.lineTo(tip.x - ux * head - uy * head * 0.5, tip.y - uy * head + ux * head * 0.5);
   ctx.lineTo(tip.x - ux * head + uy * head * 0.5, tip.y - uy * head - ux * head * 0.5);
   ctx.fill();
+}
+
+/** Cross an arrow out at its middle. */
+function drawCross(ctx, x, y) {
+  const arm = 4;
+  ctx.setLineDash([]);
+  ctx.lineWidth = 1.6;
+  ctx.beginPath();
+  ctx.moveTo(x - arm, y - arm);
+  ctx.lineTo(x + arm, y + arm);
+  ctx.moveTo(x + arm, y - arm);
+  ctx.lineTo(x - arm, y + arm);
+  ctx.stroke();
 }
 
 /** Draw an arc beside the edges of each region, with its name unless names of edges need the room. */

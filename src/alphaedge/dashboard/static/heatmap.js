@@ -51,7 +51,8 @@ function describeCell({ row, column }, { state }) {
   const { own_share, home_share, links } = state.get(row).vitals;
   if (column === undefined) return [`${row}: ${formatShare(home_share)} of a prediction comes from its home model`, EDGE_COLUMNS["Home share"]];
   if (column === row) return [`${row} keeps ${formatShare(own_share)} of its own model`];
-  return [`${row} learns ${formatShare(links.find((link) => link.peer === column)?.share ?? 0)} from ${column}`];
+  const link = links.find(({ peer }) => peer === column);
+  return [`${row} learns ${formatShare(link?.share ?? 0)} from ${column}`, ...(link ? [link.state] : [])];
 }
 
 function layOutGrid(ctx, { state, colours }, width, height) {

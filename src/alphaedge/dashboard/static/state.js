@@ -5,7 +5,8 @@ const MAX_FRAMES = 600;
 const MAX_VIEWS = 20_000; // edges in all frames together, which bounds memory for a fleet of any size
 const MAX_EVENTS = 2_000;
 
-const LINK = { share: 0, pulled: 0, behind: 0, bytes: 0, failures: 0, refused: 0 };
+const LINK = { share: 0, pulled: 0, behind: 0, bytes: 0, failures: 0, refused: 0, state: "former" };
+const EXCLUDED = "excluded: "; // how the state of an excluded peer begins
 const VITALS = {
   score: null, recent: null, batches: 0, aggregations: 0, requests: 0, p50: null, p99: null, pending: 0,
   own_share: 1, home_share: 0, neighbours: [], links: {},
@@ -119,14 +120,13 @@ export function series(frames, value) {
   return lines;
 }
 
-/** Return all links, former ones included. */
+/** Return all links, former ones included. neighbour: the edge pulls from the peer. excluded: the peer takes no part. */
 export function listLinks(state) {
   const links = [];
   for (const [name, edge] of state) {
     const neighbours = new Set(edge.vitals.neighbours);
     for (const link of edge.vitals.links) {
-      const standing = !neighbours.has(link.peer) ? "former" : link.share < FADED_SHARE ? "faded" : "active";
-      links.push({ ...link, edge: name, standing });
+      links.push({ ...link, edge: name, neighbour: neighbours.has(link.peer), excluded: link.state.startsWith(EXCLUDED) });
     }
   }
   return links;
@@ -134,13 +134,14 @@ export function listLinks(state) {
 
 /** Return sums over the fleet. */
 export function sumUp(state) {
-  const sum = { edges: state.size, alive: 0, batches: 0, aggregations: 0, refused: 0, bytes: 0 };
+  const sum = { edges: state.size, alive: 0, batches: 0, aggregations: 0, refused: 0, excluded: 0, bytes: 0 };
   for (const { alive, vitals } of state.values()) {
     sum.alive += alive ? 1 : 0;
     sum.batches += vitals.batches;
     sum.aggregations += vitals.aggregations;
     for (const link of vitals.links) {
       sum.refused += link.refused;
+      sum.excluded += alive && link.state.startsWith(EXCLUDED) ? 1 : 0;
       sum.bytes += link.bytes;
     }
   }

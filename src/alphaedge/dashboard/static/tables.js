@@ -39,6 +39,8 @@ export function edgeTable(element, more, select) {
   };
 }
 
+const needsAttention = ({ excluded, neighbour, state }) => excluded || (neighbour && (state === "down" || state === "other schema"));
+
 /** A table of the links of the selected edge, or of all. */
 export function linkTable(element, more, select) {
   let now = 0;
@@ -48,7 +50,7 @@ export function linkTable(element, more, select) {
     withTitles([
       { label: "Edge", text: (row) => row.edge, name: (row) => row.edge },
       { label: "learns from", text: (row) => row.peer, name: (row) => row.peer },
-      { label: "Link", text: (row) => row.standing },
+      { label: "State", text: (row) => row.state, bad: (row) => needsAttention(row) },
       { label: "Share", value: (row) => row.share, text: (row) => formatShare(row.share) },
       {
         label: "Last pull",

@@ -21,8 +21,10 @@ export function drawTotals({ state, edge }) {
   write("total-batches", formatShort(sum.batches));
   write("total-mixes", formatShort(sum.aggregations));
   write("total-refused", formatShort(sum.refused));
+  write("total-excluded", formatShort(sum.excluded));
   write("total-bytes", formatBytes(sum.bytes));
   $("total-refused").classList.toggle("bad", sum.refused > 0);
+  $("total-excluded").classList.toggle("bad", sum.excluded > 0);
   $("total-alive").classList.toggle("bad", sum.alive < sum.edges);
 }
 

@@ -7,7 +7,8 @@ from typing import TypeVar, final
 import msgspec
 
 from alphaedge.files import replace_file
-from alphaedge.monitoring.vitals import MAX_LINKS, EdgeView, Link, Vitals
+from alphaedge.monitoring.frames import FADED_SHARE
+from alphaedge.monitoring.vitals import EXCLUDED, MAX_LINKS, EdgeView, Link, Vitals
 
 S = TypeVar("S")
 
@@ -52,7 +53,8 @@ class LearnerStatus(msgspec.Struct, kw_only=True):
     recent: float | None = None  # mean over the last batches
     own_share: float = 1.0
     home_share: float = 0.0
-    batches_undone: int = 0  # since the learner started
+    batches_undone: int = 0
+    rollbacks: int = 0  # to an earlier state
     resets: int = 0  # of the mixed model to the home model, since the learner started
     hand_overs: int = 0
     hand_over_seconds: float = 0.0  # all of them together
@@ -108,7 +110,7 @@ def _read(path: Path, kind: type[S]) -> S | None:
 def make_vitals(status: LearnerStatus, neighbours: Iterable[str], server: ServerStatus | None) -> Vitals:
     """Put an edge's report about itself together from the status of its learner and of its server."""
     chosen = tuple(sorted(neighbours))
-    linked = {name: peer for name, peer in list(status.peers.items()) if name in chosen or peer.pulls or peer.failures}
+    linked = {name: peer for name, peer in list(status.peers.items()) if name in chosen or _is_link(peer)}
     served = server or ServerStatus()
     return Vitals(
         score=_round(status.score) if status.scores else None,
@@ -135,7 +137,28 @@ def make_link(peer: PeerStatus) -> Link:
         bytes=peer.request_bytes + peer.dense_bytes + peer.row_bytes,
         failures=peer.failures,
         refused=peer.refused,
+        state=peer_state(peer),
     )
+
+
+def peer_state(peer: PeerStatus) -> str:
+    """Return the state of a peer in words, which the dashboard and ``alphaedge status`` show."""
+    if not peer.alive:
+        return "down"
+    if not peer.mixes:
+        return "other schema"
+    if peer.excluded:
+        return f"{EXCLUDED}{peer.excluded}"
+    if not peer.neighbour:
+        return "former"
+    if not peer.pulls:
+        return "waiting"
+    return "faded" if peer.share < FADED_SHARE else "mixed"
+
+
+def _is_link(peer: PeerStatus) -> bool:
+    """Whether this edge has dealt with a peer, or refuses to; the latter is known even after a restart."""
+    return bool(peer.pulls or peer.failures or peer.excluded)
 
 
 def _round(value: float | None) -> float | None:

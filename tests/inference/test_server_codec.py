@@ -1,6 +1,7 @@
 """The server's codec and tritonclient understand each other, and wrong requests are refused by name."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,12 @@ from alphaedge.inference.server_codec import (
     NO_LIMITS,
     RequestLimits,
     check_head,
-    check_start,
     encode_response,
     parse_in_steps,
     parse_request,
+    read_json_length,
 )
-from alphaedge.inference.tensor_values import STEP_BYTES
+from alphaedge.inference.tensor_values import STEP_BYTES, TensorHead
 from alphaedge.inference.tensors import DATATYPES, JSON_LENGTH_HEADER, Array, datatype_of
 
 NUMBERS = st.sampled_from(list(DATATYPES.values())).flatmap(
@@ -173,7 +174,7 @@ def test_noise_is_refused(body: bytes, length: str | None) -> None:
         parse_request(body, length)
 
 
-LIMITS = RequestLimits(examples=5000, bytes=200_000)
+LIMITS = RequestLimits(examples=5000, bytes=200_000, json=500_000)
 
 
 def large(kind: str, data: str, *shape: int) -> bytes:
@@ -244,12 +245,24 @@ def test_texts_are_read_whatever_they_hold(values: list[str], nested: bool) -> N
     assert found.tolist() == [value.encode() for value in values]
 
 
-def test_what_a_request_says_at_its_start_is_checked_before_the_rest_has_arrived() -> None:
-    start = large("FP32", "[0]", 5001, 4)[:60]
-    with pytest.raises(RequestTooLarge, match=r"5001 examples.*at most 5000"):
-        check_start(start, LIMITS)
-    check_start(large("FP32", "[0]", 5000)[:60], LIMITS)
-    check_start(large("BYTES", json.dumps(['"shape":[9999]']), 1), LIMITS)
-    head = large("FP32", "[]", 5001, 4)
+def test_what_a_request_says_is_checked_before_its_tensors_have_arrived() -> None:
+    found: list[TensorHead] = []
+    check_head(large("FP32", "[]", 5000, 4), LIMITS, found.extend)
+    assert [(tensor.name, tensor.shape) for tensor in found] == [("x", [5000, 4])]
     with pytest.raises(RequestTooLarge, match=r"inputs\.x\.shape.*5001 examples"):
-        check_head(head, LIMITS)
+        check_head(large("FP32", "[]", 5001, 4), LIMITS, found.extend)
+    assert read_json_length("500000", LIMITS) == 500_000
+    with pytest.raises(RequestTooLarge, match=r"found 500001; allowed: at most 500000 bytes of JSON"):
+        read_json_length("500001", LIMITS)
+
+
+def test_inputs_of_a_large_request_are_checked_before_their_values_are_read() -> None:
+    found: list[TensorHead] = []
+
+    def refuse(tensors: Sequence[TensorHead]) -> None:
+        found.extend(tensors)
+        raise InvalidValue("inputs", "x", "others")
+
+    with pytest.raises(InvalidValue, match="allowed: others"):
+        next(parse_in_steps(large("FP32", "[" + "null," * 20_000 + "null]", 5000), None, LIMITS, refuse))
+    assert [(tensor.name, tensor.size) for tensor in found] == [("x", 5000)]

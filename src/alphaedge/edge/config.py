@@ -146,17 +146,20 @@ def _check_together(section: str, **files: str | None) -> None:
 class ServeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The port for callers. token: a file with the token that callers must send, if any.
 
-    max_body_bytes: the largest request body, and the most memory for its decoded values. max_examples: the most
-    examples, or labels, of one request. max_requests_per_second: of one caller, which is everybody with the token, or
-    an address; 0 for no limit. max_connections: open at once. max_connections_per_address: of these, from one address.
-    certificate, key: files, to serve over HTTPS. cores: `separate` gives the learner a core of its own.
-    learner_priority: `normal` on a machine whose cores are never idle, where an `idle` learner would starve.
+    max_body_bytes: the largest request body, and the most memory for its decoded values. max_json_bytes: the most JSON
+    in a body, and the largest compressed body after decompression; both take the edge much longer to read than tensors
+    as bytes. max_examples: the most examples, or labels, of one request. max_requests_per_second: of one caller, which
+    is everybody with the token, or an address; 0 for no limit. max_connections: open at once.
+    max_connections_per_address: of these, from one address. certificate, key: files, to serve over HTTPS. cores:
+    `separate` gives the learner a core of its own. learner_priority: `normal` on a machine whose cores are never idle,
+    where an `idle` learner would starve.
     """
 
     host: str = "127.0.0.1"
     port: Port = 8080
     token: str | None = None
     max_body_bytes: Count = 10_000_000
+    max_json_bytes: Count = 1_000_000
     max_examples: Count = 20_000
     max_requests_per_second: Annotated[float, Meta(ge=0)] = 10_000.0
     max_connections: Count = 1_000

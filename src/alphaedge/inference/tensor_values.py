@@ -28,7 +28,7 @@ _JSON_TYPES: Final = {
     "u": frozenset({int}),
     "f": frozenset({int, float}),
 }
-_SPACES: Final = b" \t\r\n"
+SPACES: Final = b" \t\r\n"
 _TEXT: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)  # possessive: needs no memory to go back
 _numbers: Final = msgspec.json.Decoder(list[Any])
 _texts: Final = msgspec.json.Decoder(list[str])
@@ -109,7 +109,7 @@ def _numbers_from_json(tensor: TensorHead, sent: memoryview) -> Steps[Array]:
     array, filled, at, rest = np.empty(count, dtype), 0, 0, b""
     while at < len(sent):
         # Without brackets and spaces, nested lists are flat, and any comma is a place to cut.
-        piece = rest + bytes(sent[at : at + STEP_BYTES]).translate(None, b"[]" + _SPACES)
+        piece = rest + bytes(sent[at : at + STEP_BYTES]).translate(None, b"[]" + SPACES)
         at += STEP_BYTES
         end = piece.rfind(b",") if at < len(sent) else len(piece)
         if len(piece) - end > STEP_BYTES:
@@ -185,8 +185,8 @@ def _check_separator(field: str, between: bytes) -> None:
     """Refuse values between two texts that are no texts."""
     if between == b",":
         return
-    if len(between) > MAX_TEXT_BYTES or between.strip(b"[]," + _SPACES):
-        shown = between[:MAX_TEXT_BYTES].strip(b"[]," + _SPACES)[:100].decode(errors="replace")
+    if len(between) > MAX_TEXT_BYTES or between.strip(b"[]," + SPACES):
+        shown = between[:MAX_TEXT_BYTES].strip(b"[]," + SPACES)[:100].decode(errors="replace")
         raise InvalidValue(field, shown or "lists without values", "text")
 
 

@@ -217,6 +217,13 @@ def test_inputs_that_are_not_as_declared_are_named(changes: dict[str, np.ndarray
         assert word in str(caught.value)
 
 
+def test_the_values_of_a_large_request_are_checked_before_its_ids_become_keys() -> None:
+    many = {name: np.concatenate([array] * 1000) for name, array in GOOD.items()}
+    many["colour"][-1], many["user"][0] = 3, object()  # no key can be made of it
+    with pytest.raises(InvalidValue, match=r"inputs\.colour: found 3"):
+        Features(FIELDS, b"").encode(many)
+
+
 def test_features_of_another_schema_are_refused() -> None:
     packed = Features(FIELDS, b"").to_bytes(Features(FIELDS, b"").encode(GOOD))
     with pytest.raises(InvalidValue, match="fields have changed"):

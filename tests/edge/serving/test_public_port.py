@@ -332,7 +332,7 @@ def test_an_edge_without_descriptors_serves_again_when_it_has_some(edge: Edge) -
 
 
 def test_a_request_for_which_there_is_no_memory_is_refused_and_the_edge_goes_on(tmp_path: Path) -> None:
-    edge = Edge(tmp_path / "edge", serve={"port": 0, "max_body_bytes": 100_000_000})
+    edge = Edge(tmp_path / "edge", serve={"port": 0, "max_body_bytes": 100_000_000, "max_json_bytes": 100_000_000})
     edge.start()
     assert edge.process is not None
     try:

@@ -4,7 +4,8 @@ An example takes as many bytes as its fields need, one after the other, so that 
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, final
 
 import numpy as np
@@ -44,45 +45,49 @@ class Features:
 
     def encode_in_steps(self, inputs: Mapping[str, Array]) -> Steps[Array]:
         """Check and encode a caller's inputs in short steps: a few hundred examples at a time."""
-        if inputs.keys() != self._names:
-            self._refuse_names(inputs)
-        count = len(inputs[self.fields[0].name])
-        for field in self.fields:
-            self._check_shape(field, inputs[field.name], count)
-        if count == 0:
-            raise InvalidValue("inputs", "no example", "at least one")
         # All shapes are checked before anything is allocated: a shape of [10^9, 0] costs its sender nothing.
+        count = self.check_shapes({name: values.shape for name, values in inputs.items()})
         examples = np.empty(count, dtype=self._dtype)
         if count <= STEP_EXAMPLES:
             for field in self.fields:
                 examples[field.name] = self._check_values(field, inputs[field.name])
             return examples
-        for start in range(0, count, STEP_EXAMPLES):
-            for field in self.fields:
-                part = inputs[field.name][start : start + STEP_EXAMPLES]
-                examples[field.name][start : start + STEP_EXAMPLES] = self._check_values(field, part)
-            yield
+        ids = [field for field in self.fields if field.kind == "id"]
+        for fields in ([field for field in self.fields if field.kind != "id"], ids):  # ids last: only they take long
+            for start in range(0, count, STEP_EXAMPLES):
+                for field in fields:
+                    part = inputs[field.name][start : start + STEP_EXAMPLES]
+                    examples[field.name][start : start + STEP_EXAMPLES] = self._check_values(field, part)
+                yield
         return examples
+
+    def check_shapes(self, shapes: Mapping[str, Sequence[int]]) -> int:
+        """Check the names and shapes of a caller's inputs; return the number of examples."""
+        if shapes.keys() != self._names:
+            self._refuse_names(shapes)
+        first = self.fields[0].name
+        count = shapes[first][0]
+        for field in self.fields:
+            shape, size = shapes[field.name], field.size if field.kind in ("set", "number") else 1
+            if shape[0] != count:
+                raise InvalidValue(f"inputs.{field.name}.shape", shape[0], f"{count} examples, as {first} has")
+            if math.prod(shape) != count * size:
+                raise InvalidValue(f"inputs.{field.name}.shape", list(shape), f"[{count}, {size}]")
+        if count == 0:
+            raise InvalidValue("inputs", "no example", "at least one")
+        return count
 
     @property
     def example_bytes(self) -> int:
         """How much memory an encoded example takes."""
         return self._dtype.itemsize
 
-    def _refuse_names(self, inputs: Mapping[str, Array]) -> None:
+    def _refuse_names(self, inputs: Collection[str]) -> None:
         for name in inputs:
             if name not in self._names:
                 raise InvalidValue("inputs", name, "one of " + ", ".join(f.name for f in self.fields))
         missing = [f.name for f in self.fields if f.name not in inputs]
         raise InvalidValue("inputs", list(inputs), f"also {missing[0]}")
-
-    def _check_shape(self, field: FieldConfig, given: Array, count: int) -> None:
-        size = field.size if field.kind in ("set", "number") else 1
-        if len(given) != count:
-            allowed = f"{count} examples, as {self.fields[0].name} has"
-            raise InvalidValue(f"inputs.{field.name}.shape", len(given), allowed)
-        if given.size != count * size:
-            raise InvalidValue(f"inputs.{field.name}.shape", list(given.shape), f"[{count}, {size}]")
 
     def _check_values(self, field: FieldConfig, given: Array) -> Array:
         where = f"inputs.{field.name}"

@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from alphaedge.edge.config import ServeConfig
 from alphaedge.edge.serving.protocol import MAX_DISCARDED_BYTES
 from alphaedge.edge.serving.refusals import LimitReached
 from alphaedge.errors import InvalidValue
@@ -21,8 +22,6 @@ CODINGS: Final[Mapping[str, int]] = {"gzip": 31, "deflate": 15}  # and the windo
 MIN_COMPRESS_BYTES: Final = 4096
 COMPRESSION_LEVEL: Final = 1  # on numbers a higher one saves little and costs much
 DECOMPRESS_BYTES: Final = 1 << 18  # at once
-MAX_COMPRESSION: Final = 100  # times, of bodies with more than so many bytes:
-ANY_COMPRESSION_BYTES: Final = 1 << 20
 DISCARD_SECONDS: Final = 10.0  # for the rest of a body that was refused already
 
 
@@ -36,25 +35,53 @@ def get_header(request: Request, name: str) -> str | None:
     return None
 
 
-def check_head(request: Request, limit: int) -> tuple[int, str]:
-    """Check what the head says about the body; return its length, ``limit`` if it is not known, and its coding."""
-    length = get_header(request, "content-length")
-    if length is not None and not length.isdecimal():
-        raise HTTPException(400, f"content-length: found {length!r}; allowed: a number of bytes")
-    if length is not None and (len(length) > len(str(limit)) or int(length) > limit):
-        raise _too_large(limit)
+@final
+class BodyLimit(NamedTuple):
+    """The most bytes of a body, also after decompression. kind: of a body that has a limit of its own."""
+
+    bytes: int
+    setting: str
+    kind: str = "a body"
+
+    def exceeded(self) -> LimitReached:
+        """The error that refuses a larger body."""
+        text = f"request: found {self.kind} of more than {self.bytes} bytes"
+        return LimitReached(413, f"{text}; allowed: at most {self.bytes} (serve.{self.setting})", "body")
+
+
+@final
+class BodyHead(NamedTuple):
+    """What the head of a request says about its body. expected: the most bytes that may come. coding: of the body."""
+
+    limit: BodyLimit
+    expected: int
+    coding: str
+
+
+def check_head(request: Request, serve: ServeConfig, *, binary: bool) -> BodyHead:
+    """Check what the head says about the body. binary: the body has tensors as bytes, and is not all JSON."""
     coding = (get_header(request, "content-encoding") or "identity").strip().lower()
     if coding not in CODINGS and coding != "identity":
         allowed = ", ".join(CODINGS)
         text = f"content-encoding: found {coding!r}; allowed: {allowed}"
         raise LimitReached(415, text, "encoding", {"accept-encoding": allowed})
+    limit = BodyLimit(serve.max_body_bytes, "max_body_bytes")
+    if serve.max_json_bytes < serve.max_body_bytes and not (binary and coding == "identity"):
+        kind = "JSON" if coding == "identity" else "a compressed body"
+        limit = BodyLimit(serve.max_json_bytes, "max_json_bytes", kind)
+    length = get_header(request, "content-length")
+    if length is not None and not length.isdecimal():
+        raise HTTPException(400, f"content-length: found {length!r}; allowed: a number of bytes")
+    if length is not None and (len(length) > len(str(limit.bytes)) or int(length) > limit.bytes):
+        raise limit.exceeded()
     if length is None and get_header(request, "transfer-encoding") is None:
-        return 0, coding
-    return limit if length is None or coding in CODINGS else int(length), coding
+        return BodyHead(limit, 0, coding)
+    return BodyHead(limit, limit.bytes if length is None or coding in CODINGS else int(length), coding)
 
 
-async def read_body(request: Request, limit: int, coding: str, on_start: OnStart | None = None) -> bytearray:
-    """Read and decompress the whole body; stop as soon as it is clear that it has more than ``limit`` bytes."""
+async def read_body(request: Request, head: BodyHead, on_start: OnStart | None = None) -> bytearray:
+    """Read and decompress the whole body; stop as soon as it is clear that it is too large."""
+    limit, coding = head.limit.bytes, head.coding
     stream = zlib.decompressobj(CODINGS[coding]) if coding in CODINGS else None
     body = bytearray()
     received, more = 0, True
@@ -66,17 +93,14 @@ async def read_body(request: Request, limit: int, coding: str, on_start: OnStart
             part, more = message.get("body", b""), message.get("more_body", False)
             received += len(part)
             if received > limit:
-                raise _too_large(limit)
+                raise head.limit.exceeded()
             if stream is None:
                 body += part
             while stream is not None and part:
                 body += stream.decompress(part, min(DECOMPRESS_BYTES, limit - len(body) + 1))
                 part = stream.unconsumed_tail
                 if len(body) > limit:
-                    raise _too_large(limit)
-                if len(body) > max(ANY_COMPRESSION_BYTES, MAX_COMPRESSION * (used := received - len(part))):
-                    text = f"request: found {len(body)} bytes and more, compressed to {used}"
-                    raise LimitReached(413, f"{text}; allowed: {MAX_COMPRESSION} times as many", "body")
+                    raise head.limit.exceeded()
                 if part:
                     await asyncio.sleep(0)  # a small part may become a large one
             if stream is not None and stream.unused_data:
@@ -89,10 +113,6 @@ async def read_body(request: Request, limit: int, coding: str, on_start: OnStart
     if stream is not None and not stream.eof:
         raise InvalidValue("request", f"{received} bytes", f"a body compressed as {coding} (this one is cut off)")
     return body
-
-
-def _too_large(limit: int) -> LimitReached:
-    return LimitReached(413, f"request: found more than {limit} bytes; allowed: at most {limit}", "body")
 
 
 @final

@@ -6,7 +6,7 @@ import hmac
 import math
 import time
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, final
 
 import msgspec
@@ -31,14 +31,19 @@ from alphaedge.edge.serving.refusals import LimitReached, Refusals
 from alphaedge.edge.serving.service import PredictionService
 from alphaedge.errors import InvalidValue, JournalError, ParametersError, RequestTooLarge
 from alphaedge.inference.feedback import Feedback
-from alphaedge.inference.server_codec import RequestLimits, check_head, check_start, encode_response, parse_in_steps
+from alphaedge.inference.server_codec import (
+    RequestLimits,
+    check_head,
+    encode_response,
+    parse_in_steps,
+    read_json_length,
+)
+from alphaedge.inference.tensor_values import TensorHead
 from alphaedge.inference.tensors import JSON_LENGTH_HEADER, Array
 
 Handler = Callable[[Request], Awaitable[Response]]
 ErrorHandler = Callable[[Request, Exception], Awaitable[Response]]
 MAX_ERROR_LENGTH: Final = 1000  # characters; an error may quote the request
-START_BYTES: Final = 4096  # of a JSON request, in which its number of examples is looked for before the rest is read
-MAX_LENGTH_DIGITS: Final = 10  # of a length in a header
 
 
 @final
@@ -59,7 +64,8 @@ class EdgeApp:
         self._service, self._token = service, token
         self.limits = limits or CallerLimits(self.config.serve)
         self.refusals = Refusals(service.metrics.count_refused, time.monotonic)
-        self._request_limits = RequestLimits(self.config.serve.max_examples, self.config.serve.max_body_bytes)
+        serve = self.config.serve
+        self._request_limits = RequestLimits(serve.max_examples, serve.max_body_bytes, serve.max_json_bytes)
         self._view = FleetView(self.config.edge, service.data, service.metrics.server_status, time.time)
         self._description = msgspec.json.encode(describe(self.config, version, token=token is not None))
         model = f"/v2/models/{self.config.model.name}"
@@ -181,24 +187,27 @@ class EdgeApp:
         return _json(model_metadata(self.config))
 
     async def _infer(self, request: Request) -> Response:
-        json_length, limits = get_header(request, JSON_LENGTH_HEADER), self._request_limits
-        on_start: OnStart = (START_BYTES, lambda start: check_start(start, limits))
-        if json_length is not None and json_length.isdecimal() and len(json_length) < MAX_LENGTH_DIGITS:
-            on_start = (int(json_length), lambda head: check_head(head, limits))
+        self._authorize(request)
+        limits, json_length, on_start = self._request_limits, None, None
+        if (header := get_header(request, JSON_LENGTH_HEADER)) is not None:
+            json_length = read_json_length(header, limits)
+            on_start = (json_length, lambda head: check_head(head, limits, self._check_inputs))
         async with self._body(request, on_start) as body:
             large = len(body) > SMALL_BODY_BYTES
-            call = await self._service.turns.run(parse_in_steps(body, json_length, limits), large=large)
+            call = await self._service.turns.run(
+                parse_in_steps(body, json_length, limits, self._check_inputs), large=large
+            )
             del body
-            examples = max((len(values) for values in call.inputs.values()), default=0)
-            if examples * self._service.example_bytes > limits.bytes:
-                found = f"{examples} examples of {self._service.example_bytes} bytes"
-                raise RequestTooLarge("inputs", found, f"at most {limits.bytes} bytes")
             ids, predictions = await self._service.predict(call.inputs)
             call.inputs.clear()
         outputs: dict[str, Array] = {"prediction": predictions, "prediction_id": np.array(ids, dtype=np.int64)}
         return await make_response(request, *encode_response(self.config.model.name, VERSIONS[-1], call, outputs))
 
+    def _check_inputs(self, tensors: Sequence[TensorHead]) -> None:
+        self._service.check_shapes({tensor.name: tensor.shape for tensor in tensors})
+
     async def _feedback(self, request: Request) -> Response:
+        self._authorize(request)
         most = self.config.serve.max_examples
         async with self._body(request) as body:
             if (commas := body.count(b",")) > 2 * most:  # of two lists, before they are decoded
@@ -213,16 +222,15 @@ class EdgeApp:
 
     @contextlib.asynccontextmanager
     async def _body(self, request: Request, on_start: OnStart | None = None) -> AsyncIterator[bytearray]:
-        """Read the body, if its caller may send it and there is room for it; the room is taken until the end."""
-        self._authorize(request)
-        limit, caller, bodies = self.config.serve.max_body_bytes, request.scope["caller"], self.limits.bodies
-        size, coding = check_body_head(request, limit)
-        size = size if size > SMALL_BODY_BYTES else 0
+        """Read the body, if it may be so large and there is room for it; the room is taken until the end."""
+        caller, bodies = request.scope["caller"], self.limits.bodies
+        head = check_body_head(request, self.config.serve, binary=on_start is not None)
+        size = head.expected if head.expected > SMALL_BODY_BYTES else 0
         if not bodies.take(caller, size):
             text = f"found too many large requests at once; allowed: {bodies.per_caller} bytes of one caller"
             raise LimitReached(503 if bodies.is_used_up else 429, text, "busy", {"retry-after": "1"})
         try:
-            yield await read_body(request, limit, coding, on_start)
+            yield await read_body(request, head, on_start)
         finally:
             bodies.give_back(caller, size)
 

@@ -174,8 +174,9 @@ def _refusals(config: EdgeConfig) -> dict[str, Any]:
         400: "A value in the request is not allowed; the body names it.",
         401: "The token is missing or wrong.",
         404: "There is no such model or version.",
-        413: f"The body, or what it decompresses or decodes to, is larger than {config.serve.max_body_bytes} bytes, or "
-        f"the request has more than {config.serve.max_examples} examples or labels; the body says what was found.",
+        413: f"The body, or what it decodes to, is larger than {config.serve.max_body_bytes} bytes, or the JSON in it, "
+        f"or what it decompresses to, is larger than {config.serve.max_json_bytes} bytes, or the request has more than "
+        f"{config.serve.max_examples} examples or labels; the body says what was found.",
         415: "The content encoding of the body is not supported.",
         429: "This caller has sent too many requests; Retry-After says when to send the next one.",
         503: "The edge can't answer now: the learner has not written parameters yet, the disk is full, or too many "

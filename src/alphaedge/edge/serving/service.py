@@ -26,7 +26,7 @@ from alphaedge.edge.store.journal import Journal
 from alphaedge.edge.store.learned_mark import read_learned_mark
 from alphaedge.edge.store.lock import Lock
 from alphaedge.edge.store.parameters import ParameterReader
-from alphaedge.errors import InvalidValue, JournalError, ParametersError
+from alphaedge.errors import InvalidValue, JournalError, ParametersError, RequestTooLarge
 from alphaedge.inference.feedback import FeedbackCounts
 
 T = TypeVar("T")
@@ -75,10 +75,12 @@ class PredictionService:
         self.metrics.count_predictions(len(ids))
         return ids, outputs
 
-    @property
-    def example_bytes(self) -> int:
-        """How much memory an example takes."""
-        return self._features.example_bytes
+    def check_shapes(self, shapes: Mapping[str, Sequence[int]]) -> None:
+        """Check the names and shapes of inputs before their values are read."""
+        count, most = self._features.check_shapes(shapes), self.config.serve.max_body_bytes
+        if count * self._features.example_bytes > most:
+            found = f"{count} examples of {self._features.example_bytes} bytes"
+            raise RequestTooLarge("inputs", found, f"at most {most} bytes")
 
     def _outputs(self, examples: Array) -> NDArray[np.float32]:
         tensor, _ = self._get_predictor().predict(self._features.to_tensors(examples, self._model.fields))

@@ -135,7 +135,7 @@ function drawArrows(ctx, { links, state, styles, colours, selected }, nodes, cir
     if (!state.get(link.edge).alive) alpha *= 0.4;
     ctx.globalAlpha = alpha;
     ctx.strokeStyle = ctx.fillStyle = link.excluded ? colours.danger : styles.edges.get(link.peer).colour;
-    ctx.lineWidth = 0.7 + widest * link.share ** 0.8;
+    ctx.lineWidth = (link.excluded ? 1.3 : 0.7) + widest * link.share ** 0.8;
     const dash = link.excluded || link.share < FADED_SHARE ? [1.5, 3.5] : selected && link.peer === selected ? [7, 4] : [];
     ctx.setLineDash(dash);
     const headed = drawn.length <= MAX_ARROW_HEADS || picked;

@@ -4,6 +4,7 @@ import { fitText, font, prepare, tooltip, trackPointer } from "./canvas.js";
 import { formatShare } from "./format.js";
 import { EDGE_COLUMNS } from "./glossary.js";
 import { blend, drawMark, parseColour } from "./palette.js";
+import { isExcluded } from "./state.js";
 
 const MIN_NAMED_CELL = 11; // pixels; in smaller cells only regions are named
 const MIN_NUMBERED_CELL = 30; // pixels; smaller cells have no number
@@ -97,6 +98,12 @@ function drawCells(ctx, { state, colours }, grid) {
     ctx.textAlign = "center";
     if (value > 0) ctx.fillText(formatShare(value), x + (cell - gap) / 2, y + (cell - gap) / 2);
   };
+  const crossOut = (x, y) => {
+    ctx.fillStyle = colours.danger;
+    ctx.font = font(colours, Math.min(18, cell * 0.6), 600);
+    ctx.textAlign = "center";
+    ctx.fillText("×", x + (cell - gap) / 2, y + (cell - gap) / 2);
+  };
   ctx.fillStyle = colours["heat-0"];
   if (gap < 2) ctx.fillRect(left, top, names.length * cell, names.length * cell);
   names.forEach((name, row) => {
@@ -105,6 +112,9 @@ function drawCells(ctx, { state, colours }, grid) {
     if (gap > 1) names.forEach((_, column) => paint(left + column * cell, y, 0, alive));
     for (const { peer, share: value } of vitals.links) {
       if (value > 0 && index.has(peer)) paint(left + index.get(peer) * cell, y, value, alive);
+    }
+    for (const { peer } of vitals.links.filter(isExcluded)) {
+      if (index.has(peer)) crossOut(left + index.get(peer) * cell, y);
     }
     paint(left + row * cell, y, vitals.own_share, alive);
     if (hasHome) paint(home, y, vitals.home_share, alive);

@@ -6,7 +6,8 @@ const MAX_VIEWS = 20_000; // edges in all frames together, which bounds memory f
 const MAX_EVENTS = 2_000;
 
 const LINK = { share: 0, pulled: 0, behind: 0, bytes: 0, failures: 0, refused: 0, state: "former" };
-const EXCLUDED = "excluded: "; // how the state of an excluded peer begins
+/** Whether an edge has excluded the peer of a link: its state begins so. */
+export const isExcluded = (link) => link.state.startsWith("excluded: ");
 const VITALS = {
   score: null, recent: null, batches: 0, aggregations: 0, requests: 0, p50: null, p99: null, pending: 0,
   own_share: 1, home_share: 0, neighbours: [], links: {},
@@ -126,7 +127,7 @@ export function listLinks(state) {
   for (const [name, edge] of state) {
     const neighbours = new Set(edge.vitals.neighbours);
     for (const link of edge.vitals.links) {
-      links.push({ ...link, edge: name, neighbour: neighbours.has(link.peer), excluded: link.state.startsWith(EXCLUDED) });
+      links.push({ ...link, edge: name, neighbour: neighbours.has(link.peer), excluded: isExcluded(link) });
     }
   }
   return links;
@@ -141,7 +142,7 @@ export function sumUp(state) {
     sum.aggregations += vitals.aggregations;
     for (const link of vitals.links) {
       sum.refused += link.refused;
-      sum.excluded += alive && link.state.startsWith(EXCLUDED) ? 1 : 0;
+      sum.excluded += alive && isExcluded(link) ? 1 : 0;
       sum.bytes += link.bytes;
     }
   }

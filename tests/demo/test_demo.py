@@ -1,5 +1,6 @@
 """A demonstration with live edges: it ends by itself or when stopped, and leaves a report and nothing else."""
 
+import html
 import json
 import os
 import signal
@@ -7,9 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from alphaedge.demo.fleet import DemoFleet
+from alphaedge.demo.reaction_text import reaction_sentences
+from alphaedge.demo.reactions import Reaction
 from alphaedge.errors import FleetError
 
 from ..edge.processes import wait_for
@@ -59,6 +63,10 @@ def test_a_demonstration_ends_by_itself_with_a_summary_and_a_report(tmp_path: Pa
     assert json.loads((out / "summary.json").read_text()) == found
     page = (out / "report.html").read_text()
     assert "turns hostile" in page
+    (hostile,) = [e["edge"] for e in found["edges"] if e["hostile"]]
+    assert {r["hostile"] for r in found["reactions"]} <= {hostile}
+    for sentence in reaction_sentences(hostile, msgspec.convert(found["reactions"], tuple[Reaction, ...])):
+        assert html.escape(sentence) in page
     assert page.count("data:image/png") >= 4
     assert not list(folder.iterdir())
     assert not left_over(folder)

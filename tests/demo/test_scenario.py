@@ -7,11 +7,10 @@ from alphaedge.data.synthetic import Store, synthetic
 from alphaedge.demo.fleet import cities
 from alphaedge.demo.run import lagging_edges
 from alphaedge.demo.scenario import Incident, hostile_labels, make_scenario
-from alphaedge.demo.summary import down_seconds, find_reactions, score_without_peers
+from alphaedge.demo.summary import down_seconds, score_without_peers
 from alphaedge.demo.workload import BATCH_SIZE, make_store, make_workload
 from alphaedge.errors import InvalidValue
-from alphaedge.monitoring.frames import Frame
-from alphaedge.monitoring.vitals import EdgeView, Link, Vitals
+from alphaedge.monitoring.vitals import EdgeView, Vitals
 
 NAMES = list(cities(6))
 
@@ -40,28 +39,6 @@ def test_the_labels_of_a_hostile_edge_are_flipped_from_its_incident_on() -> None
     assert alter(hostile.edge, first - 1, labels).tolist() == [0.0, 1.0, 1.0]
     assert alter(hostile.edge, first, labels).tolist() == [1.0, 0.0, 0.0]
     assert alter(NAMES[-1], 99, labels).tolist() == [0.0, 1.0, 1.0]
-
-
-def view(aggregations: int, **shares: float) -> EdgeView:
-    links = {peer: Link(share=share) for peer, share in shares.items()}
-    vitals = Vitals(aggregations=aggregations, neighbours=tuple(shares), links=links)
-    return EdgeView(region="DE", alive=True, vitals=vitals)
-
-
-def test_a_reaction_is_counted_in_aggregations_until_the_share_is_below_two_percent() -> None:
-    frames = [
-        Frame(time=1.0, edges={"a": view(4, mad=0.3), "b": view(4, mad=0.01), "c": view(3, mad=0.2)}),
-        Frame(time=3.0, edges={"a": view(5, mad=0.1), "b": view(5, mad=0.0)}),
-        Frame(time=4.0, edges={"a": view(7, mad=0.019), "c": view(8, mad=0.1)}),
-        Frame(time=5.0, edges={"a": view(9, mad=0.05)}),
-    ]
-    found = {r.edge: (r.share, r.aggregations) for r in find_reactions(frames, [(2.0, "mad")])}
-    assert found == {"a": (0.3, 3), "c": (0.2, None)}
-
-
-def test_a_removed_neighbour_has_no_share() -> None:
-    frames = [Frame(time=1.0, edges={"a": view(4, mad=0.3)}), Frame(time=3.0, edges={"a": view(6, other=0.5)})]
-    assert [r.aggregations for r in find_reactions(frames, [(2.0, "mad")])] == [2]
 
 
 def test_a_workload_has_the_events_that_fit_into_the_time_and_a_model_for_them() -> None:

@@ -203,6 +203,7 @@ def _print_summary(summary: "DemoSummary", console: "Console") -> None:
     from rich import box
     from rich.table import Table
 
+    from alphaedge.demo.reaction_text import reaction_sentences
     from alphaedge.demo.report import COLUMNS, summary_rows, summary_sentences
 
     table = Table(title=f"{summary.metric}: live edges beside edges without peers", box=box.SIMPLE_HEAD)
@@ -211,5 +212,7 @@ def _print_summary(summary: "DemoSummary", console: "Console") -> None:
     for row in summary_rows(summary):
         table.add_row(*row)
     console.print(table)
-    for sentence in summary_sentences(summary):
+    hostile = [edge.edge for edge in summary.edges if edge.hostile]
+    told = [sentence for name in hostile for sentence in reaction_sentences(name, summary.reactions)]
+    for sentence in [*summary_sentences(summary), *told]:
         console.print(sentence, highlight=False)

@@ -8,9 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from alphaedge.demo.reactions import THRESHOLDS, Reaction
 from alphaedge.demo.run import DemoResult
 from alphaedge.demo.scenario import IncidentKind
-from alphaedge.monitoring.frames import FADED_SHARE, Frame
+from alphaedge.monitoring.frames import Frame
 from alphaedge.report.styles import PALETTE
 
 AVERAGED_BATCHES: Final = 15  # per point of a line
@@ -48,8 +49,8 @@ def draw_scores(result: DemoResult) -> Figure:
     return figure
 
 
-def draw_hostile_share(result: DemoResult, hostile: str) -> Figure:
-    """Draw the share that each edge gives the hostile one, over time."""
+def draw_hostile_share(result: DemoResult, hostile: str, reactions: Sequence[Reaction]) -> Figure:
+    """Draw the share that each edge gives the hostile one, over time, and its exclusions."""
     figure, axes = _chart()
     for number, name in enumerate(edge.edge for edge in result.replay.edges):  # all, so that colours stay the same
         frames = [frame for frame in result.frames if name in frame.edges]
@@ -57,7 +58,13 @@ def draw_hostile_share(result: DemoResult, hostile: str) -> Figure:
         if name != hostile and any(share for _, share in points):
             at, share = np.array(points).T
             axes.step(at, share, where="post", color=_colour(number), linestyle=_line_style(number), label=name)
-    axes.axhline(FADED_SHARE, color="#999999", linewidth=0.8, linestyle=":")
+    for share in THRESHOLDS:
+        axes.axhline(share, color="#999999", linewidth=0.8, linestyle=":")
+    turned = next(at for at, incident in result.incidents if (incident.kind, incident.edge) == ("hostile", hostile))
+    for number, name in enumerate(edge.edge for edge in result.replay.edges):
+        exclusions = [e for one in reactions if (one.edge, one.hostile) == (name, hostile) for e in one.exclusions]
+        at = [turned - result.started + e.seconds for e in exclusions]
+        axes.plot(at, [0.0] * len(at), "x", color=_colour(number), clip_on=False, zorder=5)
     axes.set_ylabel(f"share of {hostile} in the mix")
     axes.set_ylim(bottom=0)
     _mark_incidents(axes, result)
@@ -116,7 +123,7 @@ def _mark_incidents(axes: Axes, result: DemoResult) -> None:
 
 def _share(frame: Frame, name: str, peer: str) -> float:
     vitals = frame.edges[name].vitals
-    return vitals.links[peer].share if peer in vitals.links and peer in vitals.neighbours else 0.0
+    return vitals.links[peer].share if peer in vitals.links else 0.0
 
 
 def _matrix(frames: Sequence[Frame], names: Sequence[str], moment: float) -> NDArray[np.float64]:

@@ -8,6 +8,7 @@ import msgspec
 from rich.filesize import decimal
 
 from alphaedge.demo import figures
+from alphaedge.demo.reaction_text import REACTION_COLUMNS, reaction_rows, reaction_sentences
 from alphaedge.demo.run import DemoResult
 from alphaedge.demo.summary import DemoSummary
 from alphaedge.report.page import Block, Grid, Heading, Picture, Text, write
@@ -30,15 +31,11 @@ def summary_rows(summary: DemoSummary) -> list[list[str]]:
 
 
 def summary_sentences(summary: DemoSummary) -> list[str]:
-    """Return the summary in words."""
+    """Return the summary in words, without what became of hostile edges (``reaction_sentences``)."""
     sentences = [
         f"{summary.events:,} predictions in {summary.seconds:.0f} s, of which {summary.failures} requests failed; "
         f"{summary.undelivered} labels were not delivered."
     ]
-    for r in summary.reactions:
-        mixes = "1 mix" if r.aggregations == 1 else f"{r.aggregations} mixes"
-        after = "its share never fell below 0.02" if r.aggregations is None else f"below 0.02 after {mixes}"
-        sentences.append(f"{r.edge} gave {r.hostile} a share of {r.share:.2f} before it turned hostile: {after}.")
     sentences += [
         f"{e.edge} was down for {e.down_seconds:.0f} s. Clients waited until it was back, which shows in its p99."
         for e in summary.edges
@@ -81,11 +78,15 @@ def _blocks(result: DemoResult, summary: DemoSummary) -> Sequence[Block]:
         Heading("Scores"),
         Picture("scores", "Score of each edge over time; dashed lines mark incidents", figures.draw_scores(result)),
     ]
-    for hostile in dict.fromkeys(incident.edge for _, incident in result.incidents if incident.kind == "hostile"):
-        figure = figures.draw_hostile_share(result, hostile)
+    for hostile in (edge.edge for edge in summary.edges if edge.hostile):
+        figure = figures.draw_hostile_share(result, hostile, summary.reactions)
+        title = f"Share of {hostile} in the mixes of the others; a cross marks an exclusion"
         blocks += [
-            Heading(f"Who listens to {hostile}"),
-            Picture("hostile-share", f"Share of {hostile} in the mixes of the others", figure),
+            Heading(f"Who learns from {hostile}, which turned hostile"),
+            Picture("hostile-share", title, figure),
+            *(Text(sentence) for sentence in reaction_sentences(hostile, summary.reactions)),
+            Grid(REACTION_COLUMNS, reaction_rows(hostile, summary.reactions)),
+            Text("Mixes are counted from the turn. Times are those at which the watcher saw an edge's report."),
         ]
     return [
         *blocks,

@@ -9,10 +9,11 @@ import msgspec
 
 from alphaedge.core.model import Model
 from alphaedge.data.stream import Dataset, Stream
+from alphaedge.demo.reactions import Reaction, find_reactions
 from alphaedge.demo.run import DemoResult
 from alphaedge.demo.scenario import Incident
 from alphaedge.edge.config import ModelConfig
-from alphaedge.monitoring.frames import FADED_SHARE, Frame, latest_state
+from alphaedge.monitoring.frames import latest_state
 from alphaedge.simulation.simulate import simulate
 
 NO_PEERS: Final = "noagg"  # the method of edges that learn alone
@@ -41,24 +42,11 @@ class EdgeSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @final
-class Reaction(msgspec.Struct, frozen=True, kw_only=True):
-    """How an edge reacted to a neighbour that turned hostile.
-
-    share: of the hostile edge before. aggregations: until its share was first below 0.02; None if it never was.
-    """
-
-    edge: str
-    hostile: str
-    share: float
-    aggregations: int | None
-
-
-@final
 class DemoSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The summary of a demonstration.
 
     failures: predictions that were never answered. undelivered: labels that were never delivered. score, alone: means
-    over honest edges, see ``EdgeSummary``.
+    over honest edges, see ``EdgeSummary``. reactions: to edges that turned hostile.
     """
 
     metric: str
@@ -117,29 +105,6 @@ def down_seconds(incidents: Sequence[tuple[float, Incident]], edge: str) -> floa
         if incident.edge == edge and incident.kind in times:
             times[incident.kind].append(at)
     return sum(restarted - killed for killed, restarted in zip(times["kill"], times["restart"], strict=False))
-
-
-def find_reactions(frames: Sequence[Frame], turned: Sequence[tuple[float, str]]) -> list[Reaction]:
-    """Return how the edges that listened to a hostile edge reacted. turned: when each edge turned hostile."""
-    reactions = []
-    for at, hostile in turned:
-        shares: dict[str, float] = {}  # of the hostile edge, before it turned
-        aggregations: dict[str, int] = {}  # until then
-        faded_after: dict[str, int] = {}
-        for frame in frames:
-            for name, view in frame.edges.items():
-                link = view.vitals.links.get(hostile)
-                share = link.share if link is not None and hostile in view.vitals.neighbours else 0.0
-                if frame.time <= at:
-                    shares[name], aggregations[name] = share, view.vitals.aggregations
-                elif share < FADED_SHARE <= shares.get(name, 0.0) and name not in faded_after:
-                    faded_after[name] = max(0, view.vitals.aggregations - aggregations[name])
-        reactions += [
-            Reaction(edge=name, hostile=hostile, share=share, aggregations=faded_after.get(name))
-            for name, share in sorted(shares.items())
-            if share >= FADED_SHARE
-        ]
-    return reactions
 
 
 def score_without_peers(

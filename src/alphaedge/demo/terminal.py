@@ -132,11 +132,17 @@ def _cells(name: str, view: EdgeView, hostile: set[str]) -> list[RenderableType]
 
 def _neighbours(view: EdgeView, hostile: set[str]) -> Text:
     links = view.vitals.links
-    shares = {peer: links[peer].share if peer in links else 0.0 for peer in view.vitals.neighbours}
+    shares = {
+        peer: links[peer].share if peer in links else 0.0
+        for peer in view.vitals.neighbours
+        if peer not in links or not links[peer].excluded
+    }
     text = Text()
     for peer, share in sorted(shares.items(), key=lambda pair: -pair[1]):
         style = "red" if peer in hostile else "dim" if share < FADED_SHARE else "cyan"
         text.append(f"{peer} {share:.2f}  ", style=style)
+    for peer in sorted(peer for peer, link in links.items() if link.excluded):
+        text.append(f"{peer} excluded  ", style="red" if peer in hostile else "dim")
     return text
 
 

@@ -19,7 +19,7 @@ from alphaedge.inference.tensor_values import (
     values_from_list,
 )
 from alphaedge.inference.tensors import JSON_LENGTH_HEADER, Array, datatype_of, tensor_to_bytes
-from alphaedge.steps import Steps, finish
+from alphaedge.steps import Steps, run_at_once
 
 SMALL_BYTES: Final = 1 << 16  # of a request whose values are decoded all at once
 MAX_OBJECTS: Final = 2000  # in the JSON of a request
@@ -163,7 +163,7 @@ def parse_request(
 ) -> ParsedRequest:
     """Parse a request. json_length: the header that says where its JSON ends; None if it has no binary tensors."""
     length = None if json_length is None else read_json_length(json_length, limits)
-    return finish(parse_in_steps(body, length, limits))
+    return run_at_once(parse_in_steps(body, length, limits))
 
 
 def read_json_length(text: str, limits: RequestLimits) -> int:

@@ -1,10 +1,7 @@
 """The work that a message of another edge may cause is bounded, and who sends false signatures is left alone."""
 
-import asyncio
 import datetime as dt
 import random
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +10,6 @@ import pytest
 
 from alphaedge.edge.directory import exchange as exchange_module
 from alphaedge.edge.directory.exchange import MAX_FORGED, Delta, Digest, Exchange
-from alphaedge.edge.directory.gossip import _in_slices
 from alphaedge.edge.directory.membership import MAX_EDGES, Entry, Membership
 from alphaedge.edge.directory.senders import MAX_SENDERS, Senders
 from alphaedge.edge.trust.announcements import SignedAnnouncement
@@ -167,33 +163,6 @@ def test_living_edges_are_told_first() -> None:
     old.membership.entries["x77"].heard = 5.0
     signed = old.delta(new.digest()).announcements[0]
     assert signed == old.membership.entries["x77"].signed
-
-
-def test_reading_lets_the_event_loop_run() -> None:
-    """Each step takes a while; the loop gets its turn in between."""
-    turns = 0
-
-    def steps() -> Iterator[None]:
-        for _ in range(20):
-            end = time.perf_counter() + 0.002
-            while time.perf_counter() < end:
-                pass
-            yield
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    async def test() -> None:
-        counting = asyncio.create_task(count())
-        await asyncio.sleep(0)
-        await _in_slices(steps())
-        counting.cancel()
-
-    asyncio.run(test())
-    assert turns >= 6
 
 
 def test_a_sender_is_left_alone_for_longer_each_time_and_only_so_many_are_remembered() -> None:

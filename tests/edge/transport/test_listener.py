@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from alphaedge.edge.transport import listener
+from alphaedge.edge.transport import listener, listening
 from alphaedge.edge.transport.limit_hits import UNIDENTIFIED
 from alphaedge.edge.transport.listener import Listener
 from alphaedge.edge.transport.server import PeerServer
@@ -108,7 +108,7 @@ def test_new_connections_of_one_address_are_limited(certs: Path, monkeypatch: py
 
 
 def test_without_descriptors_connections_wait(certs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(listening, "PAUSE_SECONDS", 0.01)
 
     async def test() -> None:
         loop, failures = asyncio.get_running_loop(), 3

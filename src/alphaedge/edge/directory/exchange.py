@@ -10,7 +10,7 @@ can do something else in between.
 """
 
 import random
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Annotated, Final, final
 
@@ -23,6 +23,7 @@ from alphaedge.edge.trust.heartbeats import Heartbeat
 from alphaedge.edge.trust.incarnation import Count, IncarnationNumber
 from alphaedge.edge.trust.revocations import SignedRevocations
 from alphaedge.errors import AnnouncementError, ForgedAnnouncement, PeerRequestTooLarge
+from alphaedge.steps import Steps
 
 ANNOUNCEMENTS_PER_EDGE: Final = 2  # in a delta, for each edge that the receiver knows
 MORE_ANNOUNCEMENTS: Final = 32  # in a delta besides, so that a new edge learns of others
@@ -100,13 +101,13 @@ class Exchange:
             found.append(entry.signed)
         return found
 
-    def read_digest(self, sender: str, digest: Digest, now: float) -> Iterator[None]:
+    def read_digest(self, sender: str, digest: Digest, now: float) -> Steps[None]:
         """Take the heartbeats of a digest, step by step. sender: edge or address that it comes from."""
         message = _Message(self, sender, now)
         yield from self._read_heartbeats(message, digest)
         message.end()
 
-    def read_delta(self, sender: str, delta: Delta, now: float) -> Iterator[None]:
+    def read_delta(self, sender: str, delta: Delta, now: float) -> Steps[None]:
         """Take what a delta has that is newer, step by step. sender: edge or address that it comes from."""
         allowed = max_announcements(len(self.membership.entries)) + TOLERANCE
         if len(delta.announcements) > allowed:
@@ -133,7 +134,7 @@ class Exchange:
         except AnnouncementError as error:
             message.refuse(error)
 
-    def _read_heartbeats(self, message: "_Message", digest: Digest) -> Iterator[None]:
+    def _read_heartbeats(self, message: "_Message", digest: Digest) -> Steps[None]:
         for edge, (_, _, heartbeat) in digest.versions.items():
             if message.is_over:
                 break

@@ -3,39 +3,39 @@
 import asyncio
 import contextlib
 import random
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Final, TypeVar, final
 
 import msgspec
 
 from alphaedge.edge.directory.clock_skew import SkewAlarm
 from alphaedge.edge.directory.exchange import Delta, Digest, Exchange
+from alphaedge.edge.directory.membership_view import MembershipView
 from alphaedge.edge.log import warn
 from alphaedge.edge.transport.client import PeerClient
 from alphaedge.edge.transport.server import Route
-from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
+from alphaedge.edge.trust.announcements import SignedAnnouncement
 from alphaedge.edge.trust.certificates import Identity
 from alphaedge.errors import BadPeerRequest, PeerError, PeerForbidden, PeerRequestTooLarge
+from alphaedge.steps import run_in_slices
 
 T = TypeVar("T")
 ROUND_SECONDS: Final = 1.0  # between two rounds of gossip
 MIN_PAUSE_SECONDS: Final = 0.1  # between two rounds if there is a new announcement
 MAX_MESSAGE_BYTES: Final = 4_000_000
 REQUEST_TIMEOUT_SECONDS: Final = 2.0
-SLICE_SECONDS: Final = 0.005  # of reading a message, before the event loop does something else
 
 
 @final
-class Gossip:
+class Gossip(MembershipView):
     """Drives an exchange: contacts peers every second, and answers theirs.
 
     clock: seconds, of which only differences matter; it never jumps. Add ``routes()`` to the port for other edges.
     """
 
     def __init__(self, exchange: Exchange, client: PeerClient, clock: Callable[[], float], rng: random.Random) -> None:
-        self._exchange, self._client, self._clock, self._rng = exchange, client, clock, rng
-        self._membership = exchange.membership
+        super().__init__(exchange.membership, clock)
+        self._exchange, self._client, self._rng = exchange, client, rng
         self._skew_alarm = SkewAlarm(exchange.membership.me)
         self._task: asyncio.Task[None] | None = None
         self._announced = asyncio.Event()  # a new announcement need not wait for the next round
@@ -55,18 +55,6 @@ class Gossip:
         """See ``Directory``."""
         self._membership.announce(signed, self._clock())
         self._announced.set()
-
-    def alive(self) -> Mapping[str, Announcement]:
-        """See ``Directory``."""
-        return self._membership.alive(self._clock())
-
-    def refusals(self) -> Mapping[str, int]:
-        """See ``Directory``."""
-        return self._membership.refusals
-
-    def skews(self) -> Mapping[str, float]:
-        """See ``Directory``."""
-        return self._membership.skews(self._clock())
 
     async def close(self) -> None:
         """See ``Directory``. One last round spreads the last announcement."""
@@ -101,7 +89,7 @@ class Gossip:
         try:
             digest = msgspec.msgpack.encode(self._exchange.digest())
             delta = self._decode(address, await self._send(address, "gossip", digest), Delta)
-            await _in_slices(self._exchange.read_delta(address, delta, self._clock()))
+            await run_in_slices(self._exchange.read_delta(address, delta, self._clock()))
             missing = self._exchange.delta(delta.digest)
             if missing.announcements or missing.revocations is not None:
                 await self._send(address, "delta", msgspec.msgpack.encode(missing))
@@ -117,12 +105,12 @@ class Gossip:
 
     async def _answer_digest(self, sender: Identity, message: bytes) -> bytes:
         digest = self._decode(sender.edge, message, Digest)
-        await _in_slices(self._exchange.read_digest(sender.edge, digest, self._clock()))
+        await run_in_slices(self._exchange.read_digest(sender.edge, digest, self._clock()))
         return msgspec.msgpack.encode(self._exchange.delta(digest))
 
     async def _receive_delta(self, sender: Identity, message: bytes) -> bytes:
         delta = self._decode(sender.edge, message, Delta)
-        await _in_slices(self._exchange.read_delta(sender.edge, delta, self._clock()))
+        await run_in_slices(self._exchange.read_delta(sender.edge, delta, self._clock()))
         return b""
 
     def _decode(self, sender: str, message: bytes, kind: type[T]) -> T:
@@ -131,12 +119,3 @@ class Gossip:
             return msgspec.msgpack.decode(message, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise BadPeerRequest(f"not a {kind.__name__.lower()} in MessagePack ({error})") from None
-
-
-async def _in_slices(steps: Iterator[None]) -> None:
-    """Take all steps; let the event loop run in between, since a step has a signature to verify."""
-    end = time.perf_counter() + SLICE_SECONDS
-    for _ in steps:
-        if time.perf_counter() > end:
-            await asyncio.sleep(0)
-            end = time.perf_counter() + SLICE_SECONDS

@@ -17,7 +17,7 @@ import math
 import random
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, final
 from urllib.parse import urlsplit
 
@@ -32,8 +32,8 @@ from nats.js.kv import KV_DEL, KV_OP
 from alphaedge.edge.config import NatsConfig
 from alphaedge.edge.directory.beacons import Beacons
 from alphaedge.edge.directory.clock_skew import SkewAlarm
-from alphaedge.edge.directory.gossip import SLICE_SECONDS
 from alphaedge.edge.directory.membership import Membership
+from alphaedge.edge.directory.membership_view import MembershipView
 from alphaedge.edge.directory.nats_server_config import (
     INBOX_PREFIX,
     KEY_PREFIX,
@@ -42,8 +42,9 @@ from alphaedge.edge.directory.nats_server_config import (
     news_prefix,
 )
 from alphaedge.edge.log import info, warn
-from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
+from alphaedge.edge.trust.announcements import SignedAnnouncement
 from alphaedge.edge.trust.credentials import Credentials, check_loopback
+from alphaedge.steps import SLICE_SECONDS
 
 REPETITIONS: Final = 3  # of an announcement in ``down_after_seconds``
 REQUEST_TIMEOUT_SECONDS: Final = 2  # also for connecting
@@ -56,7 +57,7 @@ LAST_OF_EACH_KEY: Final = ConsumerConfig(
 
 
 @final
-class NatsDirectory:
+class NatsDirectory(MembershipView):
     """A directory in a NATS cluster. It never blocks the edge: while the cluster is away, the edge is alone.
 
     clock: seconds, of which only differences matter; it never jumps. wall: seconds since 1970, to tell others.
@@ -70,8 +71,8 @@ class NatsDirectory:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._config, self._edge, self._credentials, self._clock = config, edge, credentials, clock
-        self._membership = Membership(edge, credentials, wall, down_after=config.down_after_seconds)
+        super().__init__(Membership(edge, credentials, wall, down_after=config.down_after_seconds), clock)
+        self._config, self._edge, self._credentials = config, edge, credentials
         self._skew_alarm, self._slice = SkewAlarm(edge), 0.0
         self._ssl_context = credentials.ssl_context(ssl.Purpose.SERVER_AUTH)
         if self._ssl_context is None:
@@ -95,18 +96,6 @@ class NatsDirectory:
         """See ``Directory``. While the cluster is away, the announcement waits until it is back."""
         self._membership.announce(signed, self._clock())
         self._wake.set()
-
-    def alive(self) -> Mapping[str, Announcement]:
-        """See ``Directory``."""
-        return self._membership.alive(self._clock())
-
-    def refusals(self) -> Mapping[str, int]:
-        """See ``Directory``."""
-        return self._membership.refusals
-
-    def skews(self) -> Mapping[str, float]:
-        """See ``Directory``."""
-        return self._membership.skews(self._clock())
 
     async def close(self) -> None:
         """See ``Directory``. Removes this edge's key, so that peers see at once that it has left."""

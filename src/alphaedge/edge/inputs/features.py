@@ -16,7 +16,7 @@ from torch import Tensor
 from alphaedge.edge.config import FieldConfig
 from alphaedge.edge.inputs.numbering import key_of
 from alphaedge.errors import InvalidValue
-from alphaedge.steps import Steps, finish
+from alphaedge.steps import Steps, run_at_once
 
 Array = NDArray[Any]
 SAMPLE_SIZE: Final = 3
@@ -41,7 +41,7 @@ class Features:
 
     def encode(self, inputs: Mapping[str, Array]) -> Array:
         """Check a caller's inputs and return them as a structured array of examples [B]."""
-        return finish(self.encode_in_steps(inputs))
+        return run_at_once(self.encode_in_steps(inputs))
 
     def encode_in_steps(self, inputs: Mapping[str, Array]) -> Steps[Array]:
         """Check and encode a caller's inputs in short steps: a few hundred examples at a time."""

@@ -40,6 +40,7 @@ from alphaedge.inference.server_codec import (
 )
 from alphaedge.inference.tensor_values import TensorHead
 from alphaedge.inference.tensors import JSON_LENGTH_HEADER, Array
+from alphaedge.steps import run_in_slices
 
 Handler = Callable[[Request], Awaitable[Response]]
 ErrorHandler = Callable[[Request, Exception], Awaitable[Response]]
@@ -193,10 +194,8 @@ class EdgeApp:
             json_length = read_json_length(header, limits)
             on_start = (json_length, lambda head: check_head(head, limits, self._check_inputs))
         async with self._body(request, on_start) as body:
-            large = len(body) > SMALL_BODY_BYTES
-            call = await self._service.turns.run(
-                parse_in_steps(body, json_length, limits, self._check_inputs), large=large
-            )
+            steps = parse_in_steps(body, json_length, limits, self._check_inputs)
+            call = await run_in_slices(steps, self._service.large_turn)
             del body
             ids, predictions = await self._service.predict(call.inputs)
             call.inputs.clear()

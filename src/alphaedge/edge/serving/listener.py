@@ -1,7 +1,4 @@
-"""Accepts connections of callers, within limits that hold before anything is read or decrypted.
-
-When the process has no descriptor or memory left, connections wait in the system's queue.
-"""
+"""Accepts connections of callers, within limits that hold before anything is read or decrypted."""
 
 import asyncio
 import socket
@@ -9,16 +6,13 @@ import ssl
 from collections.abc import Callable
 from typing import Any, Final, final
 
-from alphaedge.edge.log import warn
 from alphaedge.edge.serving.limits import Budget, Reason, caller_at
 from alphaedge.edge.serving.protocol import refusal
-from alphaedge.edge.transport.listening import open_sockets
+from alphaedge.edge.transport.listening import accept_forever, open_sockets
 
 BACKLOG: Final = 1024
 HANDSHAKE_SECONDS: Final = 10.0
 SHUTDOWN_SECONDS: Final = 1.0
-PAUSE_SECONDS: Final = 0.5  # before the next attempt when no connection can be accepted
-ACCEPTS_PER_TURN: Final = 16  # before others have their turn
 TOO_MANY: Final = refusal(b"429 Too Many Requests", b"too many connections from this address")
 FULL: Final = refusal(b"503 Service Unavailable", b"too many connections")
 
@@ -49,7 +43,7 @@ class Listener:
     async def start(self, host: str, port: int) -> None:
         """Listen."""
         self.sockets = await open_sockets(host, port, BACKLOG)
-        self._accepting = [asyncio.create_task(self._accept(listening)) for listening in self.sockets]
+        self._accepting = [asyncio.create_task(accept_forever(listening, self._open)) for listening in self.sockets]
 
     def close(self) -> None:
         """Stop listening."""
@@ -62,21 +56,8 @@ class Listener:
         """Wait until nothing is being accepted any more."""
         await asyncio.gather(*self._accepting, *self._handshakes, return_exceptions=True)
 
-    async def _accept(self, listening: socket.socket) -> None:
-        loop, accepted_in_turn = asyncio.get_running_loop(), 0
-        while True:
-            try:
-                accepted, address = await loop.sock_accept(listening)
-            except (OSError, MemoryError) as error:
-                warn("accept_failed", reason=error)
-                await asyncio.sleep(PAUSE_SECONDS)
-                continue
-            self._open(accepted, caller_at(str(address[0])))
-            accepted_in_turn += 1
-            if accepted_in_turn % ACCEPTS_PER_TURN == 0:
-                await asyncio.sleep(0)
-
-    def _open(self, accepted: socket.socket, caller: str) -> None:
+    def _open(self, accepted: socket.socket, address: str) -> None:
+        caller = caller_at(address)
         if not self._connections.take(caller):
             self._note("connections", caller)
             plain = FULL if self._connections.is_used_up else TOO_MANY

@@ -15,19 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alphaedge.edge.config import EdgeConfig
-from alphaedge.edge.inputs.features import MAX_MAGNITUDE, STEP_EXAMPLES, Array, Features
+from alphaedge.edge.inputs.features import MAX_MAGNITUDE, Array, Features
 from alphaedge.edge.log import warn
 from alphaedge.edge.model import initial_model, model_schema
 from alphaedge.edge.serving.group_commit import GroupCommit
 from alphaedge.edge.serving.metrics import Metrics
 from alphaedge.edge.serving.predictor import Predictor
-from alphaedge.edge.serving.turns import Turns
 from alphaedge.edge.store.journal import Journal
 from alphaedge.edge.store.learned_mark import read_learned_mark
 from alphaedge.edge.store.lock import Lock
 from alphaedge.edge.store.parameters import ParameterReader
 from alphaedge.errors import InvalidValue, JournalError, ParametersError, RequestTooLarge
 from alphaedge.inference.feedback import FeedbackCounts
+from alphaedge.steps import run_in_slices
 
 T = TypeVar("T")
 MAX_CLEANUP_INTERVAL_SECONDS: Final = 10.0
@@ -45,7 +45,7 @@ class PredictionService:
         self._features = Features(config.model.fields, secret)
         self.journal = Journal(self.data / "journal.db", layout=self._features.layout)
         self.clock = clock(self.journal)
-        self.turns = Turns()
+        self.large_turn = asyncio.Lock()  # of requests that are read in slices: one at a time
         self._commits = GroupCommit(self.journal, self.clock, self._outputs, self._features.to_bytes)
         self._model = initial_model(config)
         self._schema = model_schema(config, self._model)
@@ -57,8 +57,7 @@ class PredictionService:
     async def predict(self, inputs: Mapping[str, Array]) -> tuple[list[int], NDArray[np.float32]]:
         """Predict examples, given field by field; return prediction ids and outputs [B]."""
         self._get_predictor()  # without parameters, refuse before the inputs are looked at
-        large = any(len(values) > STEP_EXAMPLES for values in inputs.values())
-        examples = await self.turns.run(self._features.encode_in_steps(inputs), large=large)
+        examples = await run_in_slices(self._features.encode_in_steps(inputs), self.large_turn)
         if len(examples) <= self._commits.chunk.examples:
             return await self._predict_chunk(examples)
         ids: list[int] = []

@@ -17,7 +17,7 @@ from aiohttp.http_exceptions import LineTooLong
 from alphaedge.edge.log import warn
 from alphaedge.edge.transport.connections import ConnectionTable
 from alphaedge.edge.transport.limit_hits import UNIDENTIFIED, Limit
-from alphaedge.edge.transport.listening import open_sockets
+from alphaedge.edge.transport.listening import accept_forever, open_sockets
 from alphaedge.rate_limit import RateLimiter
 
 HANDSHAKE_SECONDS: Final = 10.0
@@ -28,7 +28,6 @@ IDLE_SECONDS: Final = (
 NEW_PER_SECOND: Final = 50.0  # new connections from one address, which may have several edges
 NEW_AT_ONCE: Final = 200.0
 BACKLOG: Final = 128
-PAUSE_SECONDS: Final = 0.5  # before the next attempt when no connection can be accepted
 MAX_HEADERS: Final = 64
 
 NoteLimit = Callable[[str, Limit], None]
@@ -105,7 +104,7 @@ class Listener:
     async def start(self, host: str, port: int) -> int:
         """Listen, and return the port, which the system chooses if ``port`` is 0."""
         self._sockets = await open_sockets(host, port, BACKLOG)
-        self._accepting = [asyncio.create_task(self._accept(listening)) for listening in self._sockets]
+        self._accepting = [asyncio.create_task(accept_forever(listening, self._open)) for listening in self._sockets]
         return int(self._sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
@@ -137,23 +136,12 @@ class Listener:
             if tls and self._identify(tls.getpeercert(binary_form=True)) is None:
                 connection.abort()
 
-    async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                accepted, address = await loop.sock_accept(listening)
-            except (OSError, MemoryError) as error:
-                warn("accept_failed", reason=error)
-                await asyncio.sleep(PAUSE_SECONDS)
-                continue
-            if self._new.take(str(address[0]), loop.time()):
-                accepted.close()
-                self._note(UNIDENTIFIED, "connections")
-            else:
-                self._open(accepted, str(address[0]))
-            await asyncio.sleep(0)  # others have their turn even if there is always one more to accept
-
     def _open(self, accepted: socket.socket, address: str) -> None:
+        if self._new.take(address, asyncio.get_running_loop().time()):
+            accepted.close()
+            self._note(UNIDENTIFIED, "connections")
+            return
+
         def note_head() -> None:
             self._note(self.table.owner(connection) or UNIDENTIFIED, "head")
 

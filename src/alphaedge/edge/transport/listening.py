@@ -2,6 +2,12 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
+from typing import Final
+
+from alphaedge.edge.log import warn
+
+PAUSE_SECONDS: Final = 0.5  # before the next attempt when no connection can be accepted
 
 
 async def open_sockets(host: str, port: int, backlog: int) -> list[socket.socket]:
@@ -14,3 +20,20 @@ async def open_sockets(host: str, port: int, backlog: int) -> list[socket.socket
         listening.setblocking(False)
         sockets.append(listening)
     return sockets
+
+
+async def accept_forever(listening: socket.socket, handle: Callable[[socket.socket, str], None]) -> None:
+    """Call ``handle`` with each connection and its address.
+
+    While the process has no descriptor or memory left, connections wait in the system's queue.
+    """
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            accepted, address = await loop.sock_accept(listening)
+        except (OSError, MemoryError) as error:
+            warn("accept_failed", reason=error)
+            await asyncio.sleep(PAUSE_SECONDS)
+            continue
+        handle(accepted, str(address[0]))
+        await asyncio.sleep(0)  # others have their turn even if there is always one more to accept

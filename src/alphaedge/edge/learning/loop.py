@@ -121,10 +121,10 @@ class LearningLoop:
         return True
 
     def _hand_over(self) -> None:
-        began = self._clock()
+        began = time.perf_counter()
         hand_over(self.learner, self._writer)
         self.status.hand_overs += 1
-        self.status.hand_over_seconds += self._clock() - began
+        self.status.hand_over_seconds += time.perf_counter() - began
 
     def _step(self) -> bool:
         if self.due:

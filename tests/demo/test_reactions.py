@@ -127,7 +127,7 @@ def test_a_hostile_edge_that_nobody_learned_from_is_told_as_well() -> None:
 
 def test_the_table_has_a_row_for_each_edge() -> None:
     first = Exclusion(round=3, seconds=7.0, reason="worse than alone by 40%")
-    rows = reaction_rows("mad", [reaction("oslo", 0.04), reaction("rome", 0.42, 0.0, first)])
+    rows = reaction_rows("mad", [reaction("oslo", 0.04), reaction("rome", 0.42, 0.0, first, first)])
     assert [row[0] for row in rows] == ["oslo", "rome"]
     assert all(len(row) == len(REACTION_COLUMNS) for row in rows)
     assert rows[1][2:] == [
@@ -135,5 +135,5 @@ def test_the_table_has_a_row_for_each_edge() -> None:
         "1 mix, 2 s",
         "3 mixes, 7 s",
         "0.00",
-        "after mix 3, 7 s: worse than alone by 40%",
+        "after mix 3, 7 s: worse than alone by 40%; 2 times in all",
     ]

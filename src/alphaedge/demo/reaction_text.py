@@ -44,7 +44,8 @@ def reaction_rows(hostile: str, reactions: Sequence[Reaction]) -> list[list[str]
     for one in (one for one in reactions if one.hostile == hostile):
         largest = f"{one.largest:.2f} in mix {one.largest_round}" if one.largest else "0"
         above = [f"{_mixes(t.rounds)}, {t.seconds:.0f} s" if t.rounds else "never" for t in one.above]
-        excluded = [f"after mix {e.round}, {e.seconds:.0f} s: {e.reason}" for e in one.exclusions]
+        excluded = [f"after mix {e.round}, {e.seconds:.0f} s: {e.reason}" for e in one.exclusions[:1]]
+        excluded += [f"{len(one.exclusions)} times in all"] if len(one.exclusions) > 1 else []
         rows.append([one.edge, f"{one.before:.2f}", largest, *above, f"{one.last:.2f}", "; ".join(excluded) or "never"])
     return rows
 

@@ -1,0 +1,63 @@
+"""What an operator sees of a member whose model does harm, with real edges: the words, the metric, the event."""
+
+import contextlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+from alphaedge.edge.store.status import LearnerStatus
+from alphaedge.monitoring.client import FleetClient
+
+from .hostile import EdgeLog, Mallory, forge, lie, status
+from .processes import CONFIG, Edge, fleet_of, teach, wait_for
+from .serving.test_metrics import metrics, value
+
+
+def scramble(tensors: dict[str, torch.Tensor]) -> None:
+    """A model of plausible size that knows nothing."""
+    own = tensors["dense"]
+    tensors["dense"] = 20 * own.std() * torch.randn(own.shape, generator=torch.Generator().manual_seed(0))
+
+
+def shown(edge: Edge) -> tuple[str, dict[str, str]]:
+    """What ``alphaedge status`` prints, and the states of berlin's peers in its JSON."""
+    command = [sys.executable, "-m", "alphaedge", "status", edge.url]
+    table = subprocess.run(command, capture_output=True, text=True).stdout
+    found = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True).stdout)
+    return table, {one["edge"]: one["peer_states"] for one in found["edges"]}["berlin"]
+
+
+def test_a_member_that_does_harm_is_shown_as_excluded_with_the_reason(tmp_path: Path) -> None:
+    method = CONFIG["method"] | {"trial": True}
+    log = EdgeLog(tmp_path / "log")
+    with contextlib.ExitStack() as stack:
+        with log.capture():
+            edges = stack.enter_context(fleet_of(tmp_path, [("berlin", "DE"), ("boston", "US")], method=method))
+        mallory = stack.enter_context(Mallory(tmp_path / "certs", edges))
+        mallory.pull = lie(lambda answer: forge(answer, scramble))
+        berlin, rounds = edges[0], iter(range(10_000))
+
+        def is_excluded() -> bool:
+            for place, edge in enumerate(edges):
+                teach(edge, 1, seed=10 * next(rounds) + place)
+            return reason(status(berlin)).startswith("worse than alone by ")
+
+        wait_for(is_excluded, "berlin to exclude mallory")
+        logged = log.reasons(edge="berlin", event="peer_excluded", peer="mallory")
+        assert any(one.startswith("worse than alone by ") for one in logged)
+        state = f"excluded: {reason(status(berlin))}"
+        wait_for(lambda: shown(berlin)[1].get("mallory") == state, "the state to be shown")
+        table, _ = shown(berlin)
+        (line,) = [line for line in table.splitlines() if line.split()[:2] == ["berlin", "mallory"]]
+        assert state in line
+        assert value(metrics(berlin), "alphaedge_peer_excluded", peer="mallory", region="XX") == 1
+        events = [event for frame in FleetClient(berlin.url).fetch_fleet().frames for event in frame.events]
+        assert f"berlin excluded mallory: {reason(status(berlin))}" in [event.describe() for event in events]
+
+
+def reason(found: LearnerStatus) -> str:
+    """Why mallory takes no part; empty if it does."""
+    return found.peers["mallory"].excluded if "mallory" in found.peers else ""

@@ -1,5 +1,7 @@
 """What became of a hostile edge's shares is told as the watcher saw it: the largest, for how long, and exclusions."""
 
+import msgspec
+
 from alphaedge.demo.reaction_text import REACTION_COLUMNS, reaction_rows, reaction_sentences
 from alphaedge.demo.reactions import Exclusion, Reaction, TimeAbove, find_reactions
 from alphaedge.monitoring.frames import Frame
@@ -114,6 +116,14 @@ def test_the_largest_share_is_told_and_for_how_long_and_when_it_was_excluded() -
         "It was excluded by: rome after 3 mixes (7 s; worse than alone by 40%), and 1 more time.",
         "In the last mix of the run nobody gave it a share.",
     ]
+
+
+def test_what_is_above_both_thresholds_is_told_once() -> None:
+    both = reaction("rome", 0.42)
+    same = msgspec.structs.replace(both, above=(both.above[0], msgspec.structs.replace(both.above[0], share=0.01)))
+    assert "Shares above 0.01: the same." in reaction_sentences("mad", [same])
+    calm = msgspec.structs.replace(both, above=(reaction("oslo", 0.0).above[0],) * 2)
+    assert "Shares above 0.01: none." in reaction_sentences("mad", [calm])
 
 
 def test_a_share_at_the_end_of_the_run_is_told() -> None:

@@ -24,14 +24,11 @@ def reaction_sentences(hostile: str, reactions: Sequence[Reaction]) -> list[str]
     listeners = sorted((one for one in some if one.before), key=lambda one: -one.before)
     before = _list([f"{one.edge} gave it {one.before:.2f}" for one in listeners]) or "nobody learned from it"
     sentences = [f"When {hostile} turned hostile, {before}.", _largest(some)]
+    told = ""
     for number, share in enumerate(THRESHOLDS):
-        times = [(one.edge, one.above[number]) for one in some if one.above[number].rounds]
-        times.sort(key=lambda pair: -pair[1].rounds)
-        each = [
-            f"{edge} in {_mixes(t.rounds)} ({t.seconds:.0f} s), the last of them mix {t.last_round}"
-            for edge, t in times
-        ]
-        sentences.append(f"Shares above {share:g}: {_list(each) or 'none'}.")
+        each = _above(some, number)
+        sentences.append(f"Shares above {share:g}: {'the same' if each and each == told else each or 'none'}.")
+        told = each
     sentences.append(_excluded(some))
     still = [f"{one.edge} {one.last:.2f}" for one in some if one.last > min(THRESHOLDS)]
     sentences.append(f"In the last mix of the run it still had a share: {_list(still)}." if still else _last(some))
@@ -57,6 +54,15 @@ def _largest(some: Sequence[Reaction]) -> str:
     return (
         f"The largest share that anybody gave it afterwards was {top.largest:.2f}: {top.edge}, in its mix "
         f"{top.largest_round} since the turn, {top.largest_seconds:.0f} s after it."
+    )
+
+
+def _above(some: Sequence[Reaction], threshold: int) -> str:
+    """In how many mixes of whom the share was above a threshold, given by its place."""
+    times = [(one.edge, one.above[threshold]) for one in some if one.above[threshold].rounds]
+    times.sort(key=lambda pair: -pair[1].rounds)
+    return _list(
+        [f"{edge} in {_mixes(t.rounds)} ({t.seconds:.0f} s), the last of them mix {t.last_round}" for edge, t in times]
     )
 
 

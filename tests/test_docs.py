@@ -28,7 +28,7 @@ from alphaedge.edge.peers import answer_check
 from alphaedge.edge.peers.driver import PeerDriver
 from alphaedge.edge.serving.openapi import describe
 from alphaedge.edge.transport.server import STATUS_BY_ERROR, STATUS_BY_LIMIT
-from alphaedge.edge.trust import announcements, certificates, expiry
+from alphaedge.edge.trust import announcements, certificates, expiry, revocations
 from alphaedge.simulation.config import Settings
 from tools import tuning
 
@@ -184,9 +184,15 @@ def test_what_edges_ask_each_other_is_there_and_no_other() -> None:
         ("reference/wire.md", "has not moved for five seconds", membership.Membership.down_after == 5),
         (
             "reference/wire.md",
-            "at most two announcements for each edge in the digest that it answers and 32 more, 1 MB of them",
+            "at most two announcements for each edge in the digest that it answers and 32 more, 500 KB of them",
             (exchange.ANNOUNCEMENTS_PER_EDGE, exchange.MORE_ANNOUNCEMENTS, exchange.MAX_ANNOUNCEMENTS_BYTES)
-            == (2, 32, 10**6),
+            == (2, 32, 500_000),
+        ),
+        (
+            "reference/wire.md",
+            "1 MB for a digest and 2 MB for a delta; 5,000 edges; 500 KB for a revocation list",
+            (gossip.MAX_DIGEST_BYTES, gossip.MAX_DELTA_BYTES, membership.MAX_EDGES, revocations.MAX_LIST_BYTES)
+            == (1_000_000, 2_000_000, 5_000, 500_000),
         ),
         ("reference/wire.md", "at the third false signature", exchange.MAX_FORGED == 3),
         (

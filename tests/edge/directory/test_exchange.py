@@ -10,11 +10,14 @@ import pytest
 
 from alphaedge.edge.directory import exchange as exchange_module
 from alphaedge.edge.directory.exchange import MAX_FORGED, Delta, Digest, Exchange
+from alphaedge.edge.directory.gossip import MAX_DELTA_BYTES, MAX_DIGEST_BYTES
 from alphaedge.edge.directory.membership import MAX_EDGES, Entry, Membership
 from alphaedge.edge.directory.senders import MAX_SENDERS, Senders
 from alphaedge.edge.trust.announcements import SignedAnnouncement
 from alphaedge.edge.trust.credentials import CertificateCredentials, InsecureCredentials
 from alphaedge.edge.trust.heartbeats import Heartbeat
+from alphaedge.edge.trust.incarnation import MAX_COUNT, MAX_INCARNATION
+from alphaedge.edge.trust.revocations import MAX_LIST_BYTES, SignedRevocations
 from alphaedge.errors import PeerForbidden, PeerRequestTooLarge
 
 from ..credentials import utc_now
@@ -156,6 +159,17 @@ def test_a_delta_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
         delta = old.delta(new.digest())
         assert 1 <= sum(len(signed.payload) for signed in delta.announcements) <= 1000
         take(new.read_delta("me", delta, 0.0))
+
+
+def test_the_largest_messages_of_an_honest_edge_are_accepted() -> None:
+    heartbeat = Heartbeat(MAX_INCARNATION, MAX_COUNT, MAX_COUNT, bytes(72))
+    names = [f"{number:063}" for number in range(MAX_EDGES)]
+    digest = Digest(dict.fromkeys(names, (MAX_INCARNATION, MAX_COUNT, heartbeat)), MAX_COUNT)
+    assert len(msgspec.msgpack.encode(digest)) <= MAX_DIGEST_BYTES
+    signed = SignedAnnouncement(bytes(300), bytes(72), bytes(600))
+    announcements = [signed] * (exchange_module.MAX_ANNOUNCEMENTS_BYTES // 972)
+    delta = Delta(announcements, digest, SignedRevocations(bytes(MAX_LIST_BYTES), bytes(72)))
+    assert len(msgspec.msgpack.encode(delta)) <= MAX_DELTA_BYTES
 
 
 def test_living_edges_are_told_first() -> None:

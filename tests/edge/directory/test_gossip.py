@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from alphaedge.edge.directory.exchange import Delta, Digest
-from alphaedge.edge.directory.gossip import Gossip
+from alphaedge.edge.directory.gossip import MAX_DELTA_BYTES, Gossip
 from alphaedge.edge.transport.client import PeerClient
 from alphaedge.errors import PeerError
 
@@ -30,6 +30,24 @@ def test_a_message_that_can_not_be_decoded_is_answered_with_400(certs: Path, end
                     assert answer.status == 400
                     assert f"not a {kind} in MessagePack" in await answer.text()
         assert set(fleet.edges["berlin"].alive()) == {"berlin"}
+        await fleet.close()
+
+    run(test())
+
+
+def test_a_message_with_too_many_announcements_is_refused_before_they_are_decoded(certs: Path) -> None:
+    async def test() -> None:
+        fleet = GossipFleet(certs)
+        await fleet.join("berlin")
+        url = f"https://{fleet.ports['berlin'][0]}/peer/delta"
+        context = our_credentials(certs, "liar").ssl_context(ssl.Purpose.SERVER_AUTH)
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
+            nonsense = msgspec.msgpack.encode([["nonsense"] * 100, [{}]])
+            async with session.post(url, data=nonsense) as answer:
+                assert answer.status == 413
+                assert "100 announcements; allowed: at most" in await answer.text()
+            async with session.post(url, data=bytes(MAX_DELTA_BYTES + 1)) as answer:
+                assert answer.status == 413
         await fleet.close()
 
     run(test())

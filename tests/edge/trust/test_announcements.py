@@ -71,6 +71,12 @@ def test_a_false_announcement_is_refused_with_its_reason(fault: str) -> None:
         verify(make())
 
 
+def test_an_announcement_that_is_too_large_is_not_decoded() -> None:
+    signed = SignedAnnouncement(b"not MessagePack" * MAX_ANNOUNCEMENT_BYTES, b"", b"")
+    with pytest.raises(AnnouncementError, match="allowed: at most 100000"):
+        read_head(signed)
+
+
 def test_an_announcement_that_was_changed_is_refused() -> None:
     signed = sign()
     newer = msgspec.structs.replace(signed, payload=msgspec.msgpack.encode(announcement("berlin", 2)))

@@ -82,6 +82,11 @@ def test_a_list_that_the_authority_has_not_signed_is_refused(lie: str) -> None:
     assert (store.number, store.is_revoked(1)) == (1, True)
 
 
+def test_a_list_is_not_decoded_before_its_signature_is_verified() -> None:
+    with pytest.raises(ForgedAnnouncement, match="not signed by this fleet's authority"):
+        known().offer(SignedRevocations(b'{"number": 9, "revoked": "nonsense"}', b""))
+
+
 def test_without_certificates_no_list_is_believed() -> None:
     with pytest.raises(ForgedAnnouncement, match="no certificates"):
         KnownRevocations().offer(signed(1, 1))

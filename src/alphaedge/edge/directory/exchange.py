@@ -28,7 +28,7 @@ from alphaedge.steps import Steps
 ANNOUNCEMENTS_PER_EDGE: Final = 2  # in a delta, for each edge that the receiver knows
 MORE_ANNOUNCEMENTS: Final = 32  # in a delta besides, so that a new edge learns of others
 TOLERANCE: Final = 32  # a receiver accepts so many more, because it may have forgotten edges meanwhile
-MAX_ANNOUNCEMENTS_BYTES: Final = 1_000_000  # in a delta, unless the first is larger
+MAX_ANNOUNCEMENTS_BYTES: Final = 500_000  # in a delta, unless the first is larger
 MAX_FORGED: Final = 3  # false signatures in a message
 MAX_REFUSED: Final = 16  # announcements in a message that are refused for another reason
 LIVE_CONTACTS: Final = 2  # per round
@@ -60,6 +60,13 @@ class Delta(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     announcements: Annotated[list[SignedAnnouncement], msgspec.Meta(max_length=MAX_EDGES)]
     digest: Digest
     revocations: SignedRevocations | None = None
+
+
+@final
+class DeltaOutline(msgspec.Struct, frozen=True, array_like=True):
+    """A delta whose announcements are not decoded, only counted."""
+
+    announcements: Annotated[list[msgspec.Raw], msgspec.Meta(max_length=MAX_EDGES)]
 
 
 def max_announcements(known: int) -> int:
@@ -101,6 +108,12 @@ class Exchange:
             found.append(entry.signed)
         return found
 
+    def check_count(self, delta: Delta | DeltaOutline) -> None:
+        """Refuse a delta with too many announcements."""
+        allowed = max_announcements(len(self.membership.entries)) + TOLERANCE
+        if len(delta.announcements) > allowed:
+            raise PeerRequestTooLarge(f"{len(delta.announcements)} announcements; allowed: at most {allowed}")
+
     def read_digest(self, sender: str, digest: Digest, now: float) -> Steps[None]:
         """Take the heartbeats of a digest, step by step. sender: edge or address that it comes from."""
         message = _Message(self, sender, now)
@@ -109,9 +122,7 @@ class Exchange:
 
     def read_delta(self, sender: str, delta: Delta, now: float) -> Steps[None]:
         """Take what a delta has that is newer, step by step. sender: edge or address that it comes from."""
-        allowed = max_announcements(len(self.membership.entries)) + TOLERANCE
-        if len(delta.announcements) > allowed:
-            raise PeerRequestTooLarge(f"{len(delta.announcements)} announcements; allowed: at most {allowed}")
+        self.check_count(delta)
         message = _Message(self, sender, now)
         if delta.revocations is not None:
             self._read_revocations(message, delta.revocations)

@@ -9,7 +9,7 @@ from typing import Final, TypeVar, final
 import msgspec
 
 from alphaedge.edge.directory.clock_skew import SkewAlarm
-from alphaedge.edge.directory.exchange import Delta, Digest, Exchange
+from alphaedge.edge.directory.exchange import Delta, DeltaOutline, Digest, Exchange
 from alphaedge.edge.directory.membership_view import MembershipView
 from alphaedge.edge.log import warn
 from alphaedge.edge.transport.client import PeerClient
@@ -22,7 +22,7 @@ from alphaedge.steps import run_in_slices
 T = TypeVar("T")
 ROUND_SECONDS: Final = 1.0  # between two rounds of gossip
 MIN_PAUSE_SECONDS: Final = 0.1  # between two rounds if there is a new announcement
-MAX_MESSAGE_BYTES: Final = 4_000_000
+MAX_DIGEST_BYTES, MAX_DELTA_BYTES = 1_000_000, 2_000_000  # enough for the largest fleet and revocation list
 REQUEST_TIMEOUT_SECONDS: Final = 2.0
 
 
@@ -43,8 +43,8 @@ class Gossip(MembershipView):
     def routes(self) -> dict[str, Route]:
         """Return the endpoints that other edges send gossip to."""
         return {
-            "gossip": Route(self._answer_digest, MAX_MESSAGE_BYTES),
-            "delta": Route(self._receive_delta, MAX_MESSAGE_BYTES),
+            "gossip": Route(self._answer_digest, MAX_DIGEST_BYTES),
+            "delta": Route(self._receive_delta, MAX_DELTA_BYTES),
         }
 
     async def start(self) -> None:
@@ -88,7 +88,7 @@ class Gossip(MembershipView):
         """Take what a peer knows, and send it what it lacks. The peer may be down."""
         try:
             digest = msgspec.msgpack.encode(self._exchange.digest())
-            delta = self._decode(address, await self._send(address, "gossip", digest), Delta)
+            delta = self._decode_delta(address, await self._send(address, "gossip", digest))
             await run_in_slices(self._exchange.read_delta(address, delta, self._clock()))
             missing = self._exchange.delta(delta.digest)
             if missing.announcements or missing.revocations is not None:
@@ -100,7 +100,7 @@ class Gossip(MembershipView):
 
     async def _send(self, address: str, endpoint: str, message: bytes) -> bytes:
         return await self._client.request_within(
-            REQUEST_TIMEOUT_SECONDS, address, endpoint, message, max_bytes=MAX_MESSAGE_BYTES
+            REQUEST_TIMEOUT_SECONDS, address, endpoint, message, max_bytes=MAX_DELTA_BYTES
         )
 
     async def _answer_digest(self, sender: Identity, message: bytes) -> bytes:
@@ -109,13 +109,17 @@ class Gossip(MembershipView):
         return msgspec.msgpack.encode(self._exchange.delta(digest))
 
     async def _receive_delta(self, sender: Identity, message: bytes) -> bytes:
-        delta = self._decode(sender.edge, message, Delta)
+        delta = self._decode_delta(sender.edge, message)
         await run_in_slices(self._exchange.read_delta(sender.edge, delta, self._clock()))
         return b""
+
+    def _decode_delta(self, sender: str, message: bytes) -> Delta:
+        self._exchange.check_count(self._decode(sender, message, DeltaOutline))
+        return self._decode(sender, message, Delta)
 
     def _decode(self, sender: str, message: bytes, kind: type[T]) -> T:
         self._exchange.senders.check(sender, self._clock())
         try:
             return msgspec.msgpack.decode(message, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise BadPeerRequest(f"not a {kind.__name__.lower()} in MessagePack ({error})") from None
+            raise BadPeerRequest(f"not a {'digest' if kind is Digest else 'delta'} in MessagePack ({error})") from None

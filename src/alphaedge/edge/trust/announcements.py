@@ -100,7 +100,7 @@ def verify_announcement(signed: SignedAnnouncement, identity: Identity, key: ec.
 def decode_announcement(signed: SignedAnnouncement) -> Announcement:
     """Decode an announcement and check its values, but not its signature."""
     announcement = _decode(signed, Announcement)
-    reason = _find_fault(announcement, len(signed.payload))
+    reason = _find_fault(announcement)
     if reason is not None:
         raise AnnouncementError(f"an announcement of {announcement.edge[:64]} {reason}")
     return announcement
@@ -112,17 +112,17 @@ def read_head(signed: SignedAnnouncement) -> AnnouncementHead:
 
 
 def _decode(signed: SignedAnnouncement, kind: type[T]) -> T:
+    if (size := len(signed.payload)) > MAX_ANNOUNCEMENT_BYTES:
+        raise AnnouncementError(f"an announcement has {size} bytes; allowed: at most {MAX_ANNOUNCEMENT_BYTES}")
     try:
         return msgspec.msgpack.decode(signed.payload, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise AnnouncementError(f"an announcement can't be decoded ({error})") from None
 
 
-def _find_fault(announcement: Announcement, size: int) -> str | None:
+def _find_fault(announcement: Announcement) -> str | None:
     """Describe the first value that is not allowed."""
     shares = announcement.shares
-    if size > MAX_ANNOUNCEMENT_BYTES:
-        return f"has {size} bytes; allowed: at most {MAX_ANNOUNCEMENT_BYTES}"
     if not ADDRESS_PATTERN.fullmatch(announcement.address):
         return f"has the address {announcement.address[:64]!r}; allowed: host:port"
     if announcement.publication < 0:

@@ -7,7 +7,7 @@ from typing import final
 from cryptography import x509
 
 from alphaedge.edge.log import info, warn
-from alphaedge.edge.trust.revocations import SignedRevocations, decode_revocations, verify_revocations
+from alphaedge.edge.trust.revocations import SignedRevocations, read_number, verify_revocations
 from alphaedge.errors import ForgedAnnouncement
 from alphaedge.files import replace_file
 
@@ -79,7 +79,7 @@ class KnownRevocations:
             warn("revocations_refused", file=path.name, reason=error)
 
     def _use(self, signed: SignedRevocations) -> bool:
-        if decode_revocations(signed).number <= self.number:
+        if read_number(signed) <= self.number:
             return False
         if self._trusted is None:
             raise ForgedAnnouncement("a revocation list, although this edge has no certificates")

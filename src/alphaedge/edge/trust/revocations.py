@@ -8,7 +8,7 @@ A file has two lines: the list in JSON, and its signature in base64.
 
 import base64
 import binascii
-from typing import Annotated, Final, final
+from typing import Annotated, Final, TypeVar, final
 
 import msgspec
 from cryptography import x509
@@ -20,8 +20,9 @@ from alphaedge.edge.trust.certificates import KeyPair
 from alphaedge.edge.trust.incarnation import MAX_COUNT
 from alphaedge.errors import ForgedAnnouncement
 
+T = TypeVar("T")
 REVOKED_FILE: Final = "revoked.list"  # in the folder of the authority's certificate
-MAX_LIST_BYTES: Final = 1_000_000
+MAX_LIST_BYTES: Final = 500_000
 PURPOSE: Final = b"alphaedge revocation list\n"  # signed with the list, so that nothing else can pass for one
 SERIAL_PATTERN: Final = r"^[0-9a-f]{1,40}\Z"
 
@@ -81,24 +82,32 @@ def sign_revocations(revocations: RevocationList, authority: KeyPair) -> SignedR
     return SignedRevocations(payload, authority.key.sign(PURPOSE + payload, SIGNATURE_ALGORITHM))
 
 
-def decode_revocations(signed: SignedRevocations) -> RevocationList:
-    """Decode a list, but do not check its signature."""
+class _ListHead(msgspec.Struct):
+    number: int = 0
+
+
+def read_number(signed: SignedRevocations) -> int:
+    """Read the number of a list. Nothing is verified."""
+    return _decode(signed, _ListHead).number
+
+
+def _decode(signed: SignedRevocations, kind: type[T]) -> T:
     if len(signed.payload) > MAX_LIST_BYTES:
         size = len(signed.payload)
         raise ForgedAnnouncement(f"a revocation list has {size} bytes; allowed: at most {MAX_LIST_BYTES}")
     try:
-        return msgspec.json.decode(signed.payload, type=RevocationList)
+        return msgspec.json.decode(signed.payload, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ForgedAnnouncement(f"a revocation list can't be decoded ({error})") from None
 
 
 def verify_revocations(signed: SignedRevocations, authority: x509.Certificate) -> RevocationList:
     """Decode a list that the authority has signed; raise ``ForgedAnnouncement`` for any other."""
-    revocations, key = decode_revocations(signed), authority.public_key()
+    key = authority.public_key()
     if not isinstance(key, ec.EllipticCurvePublicKey):
         raise ForgedAnnouncement("the authority's key is not an elliptic curve key, so it can't sign a list")
     try:
         key.verify(signed.signature, PURPOSE + signed.payload, SIGNATURE_ALGORITHM)
     except InvalidSignature:
         raise ForgedAnnouncement("a revocation list is not signed by this fleet's authority") from None
-    return revocations
+    return _decode(signed, RevocationList)

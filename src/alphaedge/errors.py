@@ -14,6 +14,7 @@ AlphaEdgeError
     ├── JournalError          the journal can't be read or written
     ├── ParametersError       no usable parameters from the learner
     ├── CheckpointError       a checkpoint can't be used
+    ├── RolledBack            the learner has to start again, from an earlier state
     ├── AlreadyRunning        another process uses this data folder
     ├── CertificateError      a certificate or key must not be used
     ├── AnnouncementError     an announcement is not believed
@@ -110,6 +111,10 @@ class ParametersError(AlphaEdgeError):
 
 class CheckpointError(AlphaEdgeError):
     """A checkpoint can't be used; says which and why."""
+
+
+class RolledBack(AlphaEdgeError):
+    """The learner has to start again, from an earlier state that is on disk."""
 
 
 class AlreadyRunning(AlphaEdgeError):

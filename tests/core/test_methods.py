@@ -12,6 +12,7 @@ from alphaedge.core.methods import (
     Method,
     alphaedge,
     alphaedge_paper,
+    alphaedge_trusting,
     fedweight,
     method,
     noagg,
@@ -65,13 +66,9 @@ def test_the_table_in_the_docstring_is_true() -> None:
         assert METHODS[name] is getattr(methods, name)
 
 
-def _trusting() -> Method:
-    return alphaedge(trial=None, home=Home())
-
-
 @pytest.mark.parametrize(
     "three",
-    [(_trusting, randps, nops), (alphaedge_paper, randps_paper, nops_paper)],
+    [(alphaedge_trusting, randps, nops), (alphaedge_paper, randps_paper, nops_paper)],
     ids=["defaults without trial and reset", "paper"],
 )
 def test_alphaedge_randps_and_nops_differ_in_their_selection_alone(three: tuple[Callable[[], Method], ...]) -> None:
@@ -88,6 +85,10 @@ def test_only_alphaedge_puts_peers_on_trial_and_resets_a_useless_mixed_model() -
     assert {name for name in METHODS if method(name).trial is not None} == {"alphaedge"}
     homes = {name: method(name).home for name in METHODS}
     assert {name for name, home in homes.items() if home is not None and home.reset_after} == {"alphaedge"}
+
+
+def test_the_trusting_alphaedge_differs_in_trial_and_reset_alone() -> None:
+    assert alphaedge_trusting() == alphaedge(trial=None, home=Home())
 
 
 def test_k_is_the_same_for_all_methods() -> None:

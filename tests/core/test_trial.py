@@ -90,6 +90,22 @@ def test_an_absent_peer_is_not_tried() -> None:
     assert not any(link.tried for each in links for link in each.known.values())
 
 
+def test_a_huge_claim_counts_as_far_as_it_is_borne_out_and_not_for_more_than_a_few_times_the_own_records() -> None:
+    mixing, links = _case()
+    claims = mixing.records.clone()
+    claims[:, 1:] = 2.0**53
+    left = Trial(tolerance=1e9).hold(replace(mixing, records=claims), links, [0] * len(links))
+    there = left.present
+    own = claims[:, :1].expand_as(there)
+    assert bool((left.records[:, 1:] <= 4 * own)[there].all())
+    half = Trial(tolerance=1e9)
+    for each in links:
+        for link in each.known.values():
+            link.excess, link.tried = 0.5e9, True
+    less = replace(half, memory=1.0).hold(replace(mixing, records=claims), links, [1] * len(links))
+    torch.testing.assert_close(less.records[:, 1:][there], 2 * own[there])
+
+
 @given(excess=st.floats(-0.5, 0.2))
 def test_claims_count_as_far_as_the_trial_bears_them_out(excess: float) -> None:
     trial = Trial(tolerance=0.1)

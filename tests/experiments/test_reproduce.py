@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from alphaedge.attacks.catalog import ATTACKS
 from alphaedge.cli import app
 from alphaedge.experiments.cell import Cell, CellResult
 from alphaedge.experiments.cell_store import CellStore
@@ -103,10 +104,11 @@ def test_a_damaged_file_counts_as_an_unfinished_cell(films: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "field", ["delay", "runs", "rows", "aggregate_every", "batch_factor", "adversaries", "drop", "initial"]
+    "field", ["delay", "runs", "rows", "aggregate_every", "batch_factor", "adversaries", "drop", "initial", "attack"]
 )
 def test_every_field_changes_the_key_of_a_cell(films: Path, field: str) -> None:
-    value = "different" if field == "initial" else 0.5 if field in ("batch_factor", "adversaries", "drop") else 7
+    words = {"initial": "different", "attack": "drift"}
+    value = words.get(field, 0.5 if field in ("batch_factor", "adversaries", "drop") else 7)
     base = msgspec.structs.replace(CELL, method="alphaedge")
     assert msgspec.structs.replace(base, **{field: value}).key() != base.key()
 
@@ -119,6 +121,20 @@ def test_the_page_says_which_goals_are_reached(films: Path) -> None:
     assert "| **no** |" in written or "| yes |" in written
     assert "Scores after the first quarter" in written
     assert "Edges that start from different models" in written
+
+
+def test_attacks_become_a_picture_a_table_and_goals(films: Path) -> None:
+    out = films / "out"
+    run("attacks", "--data", "movielens", "--runs", "1", "--rows", "all", "--out", str(out))
+    written = (out / "results.md").read_text()
+    assert "## Attacks: 25% of the edges hostile" in written
+    assert (out / "attacks.png").read_bytes().startswith(b"\x89PNG")
+    rows = {line.split(" | ")[0].strip("| ") for line in written.splitlines() if line.startswith("| ")}
+    assert {"all honest", *ATTACKS} <= rows
+    assert "under every attack at least NoAgg - 0.002" in written
+    cells = [row for row in csv.DictReader((out / "cells.csv").open()) if row["adversaries"] == "0.25"]
+    assert len([row for row in cells if row["method"] == "alphaedge"]) == len(ATTACKS)
+    assert len([row for row in cells if row["method"] == "noagg"]) == 1, "nobody can harm an edge that learns alone"
 
 
 def test_the_page_claims_nothing_without_cells(films: Path) -> None:

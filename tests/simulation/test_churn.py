@@ -62,17 +62,17 @@ def test_an_edge_that_is_there_for_no_batch_does_no_harm() -> None:
 
 @pytest.mark.parametrize("method", [uniweight(aggregate_every=5), nops(aggregate_every=5, home=Home())])
 @pytest.mark.parametrize("bootstrap", [True, False])
-def test_an_edge_that_joins_late_starts_from_a_peers_newest_model_or_from_scratch(
+def test_an_edge_that_joins_late_starts_from_its_peers_newest_models_or_from_scratch(
     bootstrap: bool, method: Method
 ) -> None:
     """Its home model too. At moment 0.5, in lock-step, the peers have published at batches 4, 9, 14 and 19 of 41."""
     data = measured(3, 41)
-    given: list[tuple[int, int]] = []
+    given: list[tuple[list[int], int]] = []
     real = Publications.give
 
-    def give(self: Publications, source: int, state: ModelState, edge: int) -> None:
-        given.append((int(self.number[source]), edge))
-        real(self, source, state, edge)
+    def give(self: Publications, sources: list[int], state: ModelState, edge: int) -> None:
+        given.append((self.number[sources].tolist(), edge))
+        real(self, sources, state, edge)
 
     with mock.patch.object(Publications, "give", give):
         found = seen(
@@ -90,15 +90,15 @@ def test_an_edge_that_joins_late_starts_from_a_peers_newest_model_or_from_scratc
         initial = make_model(data, linear, 0).module(x).flatten()
     first = predictions(found.world, 2)[20]
     assert torch.allclose(first, initial, atol=1e-6) != bootstrap
-    assert given == ([(4, 2)] * (2 if method.home else 1) if bootstrap else [])
+    assert given == ([([4, 4], 2)] * (2 if method.home else 1) if bootstrap else [])
 
 
-def test_an_edge_that_joins_late_takes_over_a_peers_running_statistics() -> None:
+def test_an_edge_that_joins_late_takes_over_its_peers_running_statistics() -> None:
     means: list[Tensor] = []
     real = Publications.give
 
-    def give(self: Publications, source: int, state: ModelState, edge: int) -> None:
-        real(self, source, state, edge)
+    def give(self: Publications, sources: list[int], state: ModelState, edge: int) -> None:
+        real(self, sources, state, edge)
         means.append(state.buffers["layers.1.running_mean"][edge].clone())
 
     with mock.patch.object(Publications, "give", give):

@@ -12,6 +12,7 @@ METHODS: Final = (
     "randps",
     "nops",
     "noagg",
+    "alphaedge-trusting",
     "alphaedge-paper",
     "randps-paper",
     "nops-paper",
@@ -50,5 +51,6 @@ EXPERIMENTS: Final = (
     "staleness",
     "aggregation-period",
     "batch-size",
+    "attacks",
 )
 PAPER_DATA_SETS: Final = ("completejourney", "tafeng", "movielens", "airquality")

@@ -24,6 +24,8 @@ alphaedge reproduce table1 --quick
 
 alphaedge reproduce all --runs 5 --out results/paper
 
+alphaedge reproduce attacks --data airquality
+
 alphaedge reproduce table3 delay --data movielens,airquality --resume
 """
 QUICK_ROWS: Final = 40_000

@@ -90,6 +90,11 @@ def alphaedge(**changes: Any) -> Method:
     )
 
 
+def alphaedge_trusting(**changes: Any) -> Method:
+    """AlphaEdge that trusts every member: no trial, and a mixed model that is never reset. To compare with."""
+    return _composed(changes, aggregation=Learned(), selection=Greedy(), home=Home())
+
+
 def randps(**changes: Any) -> Method:
     """Learned weights with K random peers at every aggregation."""
     return _composed(changes, aggregation=Learned(), selection=Random(), home=Home())
@@ -149,6 +154,7 @@ METHODS: Final[Mapping[str, Callable[[], Method]]] = {
     "randps": randps,
     "nops": nops,
     "noagg": noagg,
+    "alphaedge-trusting": alphaedge_trusting,
     "alphaedge-paper": alphaedge_paper,
     "randps-paper": randps_paper,
     "nops-paper": nops_paper,

@@ -8,7 +8,8 @@ on, and compared with M_i itself:
 A model of ``tolerance`` or more above the own loss is excluded: it takes no part in the mix, its weight falls to 0, and
 it is no candidate for some rounds, twice as many after each further exclusion. So is, with its weight, a peer whose
 model does not come for some rounds. Below that, what a peer claims to have
-learned from counts as far as the trial bears it out: fully for e <= 0, down to nothing at ``tolerance``.
+learned from counts as far as the trial bears it out: fully for e <= 0, down to nothing at ``tolerance``, and never for
+more than ``max_claim`` times what the edge itself has learned from.
 
 The probe is a mixture, not the peer's model alone: models of edges with other users can be bad alone and good to mix.
 """
@@ -37,6 +38,7 @@ class Trial:
     memory: how much of the excess is carried over from earlier rounds.
     patience: rounds in a row without a model after which a peer is excluded as well.
     first_rest, longest_rest: rounds for which an excluded peer is no candidate.
+    max_claim: the most examples that a peer's claim counts for, as a multiple of the edge's own.
     """
 
     tolerance: float = 0.1
@@ -45,6 +47,7 @@ class Trial:
     patience: int = 3
     first_rest: int = 2
     longest_rest: int = 16
+    max_claim: float = 4.0
 
     def __post_init__(self) -> None:
         check_number("tolerance", self.tolerance, above=0)
@@ -53,6 +56,7 @@ class Trial:
         check_number("patience", self.patience, low=1, whole=True)
         check_number("first_rest", self.first_rest, low=1, whole=True)
         check_number("longest_rest", self.longest_rest, low=self.first_rest, whole=True)
+        check_number("max_claim", self.max_claim, above=0)
 
     def hold(self, mixing: Mixing, links: Sequence[Links[Any]], aggregations: Sequence[int]) -> Mixing:
         """Put every present peer on trial; the mixing that is left, with claims as far as they are borne out.
@@ -71,7 +75,8 @@ class Trial:
                     self._judge(known, excess[g][p], number)
                 present[g][p] = not known.is_excluded(number)
                 trust[g, p] = self.trust(known.excess)
-        records = torch.cat([mixing.records[:, :1], mixing.records[:, 1:] * trust], dim=1)
+        own, claims = mixing.records[:, :1], mixing.records[:, 1:]
+        records = torch.cat([own, claims.minimum(self.max_claim * own) * trust], dim=1)
         return replace(mixing, held=replace(mixing.held, present=torch.tensor(present)), records=records)
 
     def note_presence(self, link: Link, came: bool, aggregation: int) -> None:
@@ -87,7 +92,7 @@ class Trial:
 
     def _judge(self, link: Link, excess: float, aggregation: int) -> None:
         """Note the outcome of a trial; a peer that is excluded loses its weight and what the rule keeps of it."""
-        link.excess = self.memory * link.excess + (1 - self.memory) * excess if link.tried else excess
+        link.excess = self.memory * link.excess + (1 - self.memory) * excess  # at first sight half of it counts
         link.tried = True
         if link.excess < self.tolerance:
             link.exclusions = 0

@@ -30,7 +30,7 @@ from alphaedge.edge.trust.credentials import CertificateCredentials, Credentials
 from alphaedge.edge.trust.incarnation import Incarnation
 from alphaedge.edge.trust.policy_file import DEFAULT_POLICY, PolicyFile
 from alphaedge.edge.trust.revocations import REVOKED_FILE
-from alphaedge.errors import AlreadyRunning
+from alphaedge.errors import AlreadyRunning, RolledBack
 
 PR_SET_PDEATHSIG: Final = 1  # an option of prctl on Linux
 EXCLUDE_EVERY_SECONDS: Final = 0.2  # between two checks for edges that are revoked or banned
@@ -187,9 +187,20 @@ def main() -> None:
     log.configure(config.edge, "learner", "json" if style == "json" else "text")
     try:
         asyncio.run(run(path, insecure=insecure, server=server))
-    except Exception:
-        log.exception("learner_failed")
+    except Exception as error:
+        rolled_back = _find_rollback(error)
+        if rolled_back is None:
+            log.exception("learner_failed")
+        else:
+            log.warn("rolled_back", reason=rolled_back)
         sys.exit(1)
+
+
+def _find_rollback(error: BaseException) -> RolledBack | None:
+    """The rollback that ended the learner, if one did; alone, or in the group of the tasks that talk to peers."""
+    parts = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    found = (_find_rollback(part) for part in parts)
+    return error if isinstance(error, RolledBack) else next((one for one in found if one is not None), None)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import polars as pl
 
 from alphaedge.core.methods import METHODS
 from alphaedge.experiments.source_hash import source_hash
+from alphaedge.scoring import mean
 from alphaedge.settings import MethodSettings
 from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.conditions import Conditions
@@ -29,6 +30,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     staleness: int = 0
     drop: float = 0.0
     adversaries: float = 0.0
+    attack: str = "flipped-labels"
     aggregate_every: int = 20
     batch_factor: float = 1.0
     initial: Literal["shared", "different"] = "shared"
@@ -46,7 +48,11 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
             initial=self.initial,
             method=MethodSettings(aggregate_every=self.aggregate_every),
             conditions=Conditions(
-                delay=self.delay, staleness=self.staleness, drop=self.drop, adversaries=self.adversaries
+                delay=self.delay,
+                staleness=self.staleness,
+                drop=self.drop,
+                adversaries=self.adversaries,
+                attack=self.attack,
             ),
         ).resolved()
 
@@ -70,6 +76,7 @@ class CellResult(msgspec.Struct, frozen=True, kw_only=True):
     bytes: tuple[int, int, int] = (0, 0, 0)  # of whole models, of common rows, of changed rows
     mixes: int = 0
     pulls: int = 0
+    hostile_share: float | None = None  # mean share of the hostile edges in the honest ones' mixes
     beyond_start: int = 0  # pulls that asked for a model from before the start and got the initial one
     seconds: float = 0.0
     notes: list[str] = []
@@ -90,6 +97,7 @@ class CellResult(msgspec.Struct, frozen=True, kw_only=True):
             bytes=(full, common, changed),
             mixes=sum(r.weights.select("edge", "aggregation").n_unique() for r in runs if len(r.weights)),
             pulls=sum(int(r.pulls["count"].sum()) for r in runs),
+            hostile_share=mean([share for r in runs if (share := r.hostile_share()) is not None]),
             beyond_start=sum(r.beyond_start for r in runs),
             seconds=sum(r.seconds for r in runs),
             notes=notes,

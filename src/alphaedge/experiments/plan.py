@@ -5,12 +5,14 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from alphaedge.attacks.catalog import ATTACKS
 from alphaedge.errors import InvalidValue
 from alphaedge.experiments.cell import Cell
 
 PLAIN_METHODS: Final = ("noagg", "fedweight", "uniweight")
 PAPER_METHODS: Final = ("randps-paper", "nops-paper", "alphaedge-paper")
 ALL_METHODS: Final = (*PLAIN_METHODS, *PAPER_METHODS, "randps", "nops", "alphaedge")
+ATTACK_METHODS: Final = (*ALL_METHODS[:-1], "alphaedge-trusting", "alphaedge")
 MAIN_METHODS: Final = ("noagg", "fedweight", "randps", "alphaedge-paper", "alphaedge")
 DIFFERENT_START_METHODS: Final = ("fedweight", "uniweight", "alphaedge-paper", "alphaedge")
 UNREACHABLE_METHODS: Final = ("noagg", "fedweight", "randps-paper", "alphaedge-paper", "randps", "alphaedge")
@@ -43,7 +45,7 @@ SWEEPS: Final[Mapping[str, Sweep]] = {
     "aggregation-period": Sweep("aggregate_every", (2, 5, 10, 20, 40, 100, 200), "Aggregation period", "E, batches"),
     "batch-size": Sweep("batch_factor", (0.1, 0.5, 1, 2, 10), "Batch size", "batch size, times the data set's own"),
 }
-EXPERIMENTS: Final = ("table1", "table2", "table3", "many-edges", "scores-over-time", *SWEEPS)
+EXPERIMENTS: Final = ("table1", "table2", "table3", "many-edges", "scores-over-time", *SWEEPS, "attacks")
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +73,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def figure_cell(self, data: str, method: str, **changes: object) -> Cell:
         """Return a cell of a figure."""
         return _cell(data, method, None, self.runs, self._rows(FIGURE_ROWS.get(data)), changes)
+
+    def attack_cell(self, data: str, method: str, attack: str | None) -> Cell:
+        """Return a cell of the table of attacks; None: all edges are honest."""
+        hostile = {} if attack is None else {"adversaries": FAULTY_SHARE, "attack": attack}
+        return self.figure_cell(data, method, **hostile)
 
     def _rows(self, default: int | None) -> int | None:
         return default if self.rows is None else self.rows or None
@@ -101,6 +108,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             return [self.table_cell(MANY_EDGES[data], m, adversaries=share) for share in shares for m in MAIN_METHODS]
         if experiment == "scores-over-time":
             return [self.table_cell(data, m) for m in MAIN_METHODS]
+        if experiment == "attacks":
+            return [self.attack_cell(data, m, attack) for attack in (None, *ATTACKS) for m in ATTACK_METHODS]
         sweep = SWEEPS[experiment]
         return [self.figure_cell(data, m, **{sweep.field: v}) for v in sweep.values for m in MAIN_METHODS]
 
@@ -110,5 +119,5 @@ def _cell(
 ) -> Cell:
     cell = Cell(data=data, method=method, model=model, runs=runs, rows=rows)
     if method == "noagg":  # it never aggregates, so one cell serves all these variations
-        changes = {k: v for k, v in changes.items() if k not in ("staleness", "aggregate_every", "drop")}
+        changes = {k: v for k, v in changes.items() if k not in ("staleness", "aggregate_every", "drop", "attack")}
     return msgspec.structs.replace(cell, **dict(changes))

@@ -4,6 +4,7 @@ import csv
 from collections.abc import Mapping
 from pathlib import Path
 
+from alphaedge.experiments.attack_table import attack_blocks
 from alphaedge.experiments.cell import Cell, CellResult
 from alphaedge.experiments.cell_store import CellStore
 from alphaedge.experiments.goals import goals
@@ -62,6 +63,8 @@ def experiment_blocks(experiment: str, plan: Plan, get: Lookup) -> list[Block]:
             return table3(plan, get)
         case "many-edges":
             return many_edges(plan, get)
+        case "attacks":
+            return attack_blocks(plan, get)
         case "scores-over-time":
             return scores_over_time(plan, get)
     return sweep_blocks(experiment, plan, get)

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from alphaedge.report.styles import FAINT, in_order, style_of
+from alphaedge.report.styles import FAINT, INK, in_order, style_of
 
 
 def make_figure(size: tuple[float, float], label: str, title: str = "") -> Figure:
@@ -32,10 +32,10 @@ def make_chart(label: str) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def make_charts(count: int, label: str) -> tuple[Figure, list[Axes]]:
-    """Make a figure with several charts, two in a row."""
+def make_charts(count: int, label: str, height: float = 3.4) -> tuple[Figure, list[Axes]]:
+    """Make a figure with several charts, two in a row, each as high as ``height`` in inches."""
     rows = -(-count // 2)
-    figure = make_figure((10, 3.4 * rows), label)
+    figure = make_figure((10, height * rows), label)
     grid = figure.subplots(rows, 2 if count > 1 else 1, squeeze=False)
     charts = list(grid.flatten())
     for unused in charts[count:]:
@@ -74,6 +74,22 @@ def draw_lines(
     axes.set_title(title, fontsize=10)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
+
+
+def draw_dots(
+    axes: Axes, values: Mapping[str, Mapping[str, float]], *, rows: Sequence[str], title: str, x: str, low: float
+) -> None:
+    """Draw one row per name in ``rows``, with a marker per method at its value; values below ``low`` are left out."""
+    style_axes(axes)
+    for method in in_order(values):
+        shown = [(value, rows.index(row)) for row, value in values[method].items() if value >= low]
+        at, height = zip(*shown, strict=True) if shown else ((), ())
+        axes.plot(at, height, linestyle="", markersize=6, **style_of(method).markers())
+    axes.axvline(0, color=INK, linewidth=0.8)
+    axes.set_yticks(range(len(rows)), rows)
+    axes.invert_yaxis()
+    axes.set_title(title, fontsize=10)
+    axes.set_xlabel(x)
 
 
 def save(figure: Figure, path: str | Path | BinaryIO) -> None:

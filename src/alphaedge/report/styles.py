@@ -27,6 +27,7 @@ STYLES: Final[Mapping[str, MethodStyle]] = {
     "randps": MethodStyle("RandPS", "#E69F00", "^", "-"),
     "nops": MethodStyle("NoPS", "#009E73", "v", "--"),
     "noagg": MethodStyle("NoAgg", "#000000", "X", ":"),
+    "alphaedge-trusting": MethodStyle("AlphaEdge (trusting)", "#A04600", "*", ":"),
     "alphaedge-paper": MethodStyle("AlphaEdge (paper)", "#CC79A7", "o", "--", hollow=True),
     "randps-paper": MethodStyle("RandPS (paper)", "#8A5F00", "^", "--", hollow=True),
     "nops-paper": MethodStyle("NoPS (paper)", "#00543D", "v", ":", hollow=True),

@@ -27,7 +27,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     label_noise: share of labels flipped on each edge of ``noisy_edges`` (scored as flipped, like real noise).
     noisy_edges: edges with label noise.
     joins, leaves: for some edges, the moment (0 to 1 of the run) at which they appear or go for good.
-    bootstrap: whether an edge that joins late starts from a peer's model.
+    bootstrap: whether an edge that joins late starts from peers' models (``core.start``).
     """
 
     delay: int = 0

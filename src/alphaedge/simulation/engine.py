@@ -11,6 +11,7 @@ from torch import Tensor, vmap
 
 from alphaedge.core.online import Online
 from alphaedge.core.round import join
+from alphaedge.core.start import START_MODELS
 from alphaedge.simulation.judge import Judge
 from alphaedge.simulation.rounds import aggregate_group
 from alphaedge.simulation.run_log import Progress, RunLog
@@ -95,7 +96,7 @@ class Engine:
         return merged
 
     def _join(self, edge: int) -> None:
-        """Let an edge in: first neighbours and, if it comes late, a peer's model to start from."""
+        """Let an edge in: first neighbours and, if it comes late, a model of peers to start from."""
         world = self.world
         timeline, local = world.where(edge)
         candidates, base = world.candidates(edge), world.base(edge)
@@ -104,9 +105,9 @@ class Engine:
         if timeline.join[local] > 0 and world.conditions.bootstrap:
             models = [base + j for j in candidates if j != local and int(world.published.number[base + j]) > 0]
             if models:
-                source = world.rng(edge, "bootstrap").choice(models)
+                sources = world.rng(edge, "bootstrap").sample(models, min(START_MODELS, len(models)))
                 for state in (world.models, self.home) if self.home else (world.models,):
-                    world.published.give(source, state, edge)
+                    world.published.give(sources, state, edge)
 
     def _train(self) -> None:
         """Let every edge that can run to the eve of its next aggregation."""

@@ -5,6 +5,7 @@ from typing import final
 import torch
 from torch import Tensor
 
+from alphaedge.core.start import median
 from alphaedge.core.state import ModelState
 
 
@@ -56,12 +57,15 @@ class Publications:
         number = ((self.number[edges] if newest is None else newest) - staleness).clamp(min=0)
         return (number % self.depth) * self.dense.shape[1] + edges, number
 
-    def give(self, source: int, state: ModelState, edge: int) -> None:
-        """Start an edge of the state from another's newest publication."""
-        slot = int(self.number[source]) % self.depth
-        state.dense[edge] = self.dense[slot, source]
+    def give(self, sources: list[int], state: ModelState, edge: int) -> None:
+        """Start an edge of the state from the median of others' newest publications."""
+        some = torch.tensor(sources)
+        slots = self.number[some] % self.depth
+        state.dense[edge] = median(self.dense[slots, some])
         for name, pool in self.statistics.items():
-            state.buffers[name][edge] = pool[slot, source]
+            state.buffers[name][edge] = median(pool[slots, some])
         for table, pool, version in zip(state.tables, self.tables, self.version, strict=True):
-            trained = version[slot, source] > 0
-            table.value[edge, trained] = pool[slot, source, trained]
+            trained = version[slots, some] > 0
+            rows = trained.any(0)
+            found, there = pool[slots, some][:, rows], trained[:, rows].unsqueeze(2)
+            table.value[edge, rows] = median(found, there.expand_as(found))

@@ -100,6 +100,15 @@ class RunResult:
         """Mean over the honest edges."""
         return scoring.mean([v for v, honest in zip(values, self.honest, strict=True) if honest and v is not None])
 
+    def hostile_share(self) -> float | None:
+        """The hostile edges' part of an honest edge's mix, averaged over all mixes; None if there are none."""
+        hostile = [edge for edge, honest in enumerate(self.honest) if not honest]
+        mixed = self.weights.filter(~pl.col("edge").is_in(hostile))
+        if not hostile or mixed.is_empty():
+            return None
+        taken = mixed.filter(pl.col("peer").is_in(hostile))["share"].sum()
+        return float(taken / len(mixed.select("edge", "aggregation").unique()))
+
 
 SCORES = {
     "method": pl.String,

@@ -15,7 +15,7 @@ from .test_learner import EVERY, Fleet, shop_fleet
 def started_from(fleet: Fleet, dense: torch.Tensor) -> Learner:
     """Edge 0, started from a peer's model and taught its first batch."""
     me = fleet.learner("0")
-    me.bootstrap(PulledModel(1, 100, dense, {}, (), ()))
+    me.bootstrap([PulledModel(1, 100, dense, {}, (), ())])
     me.learn(fleet.examples(0, 0))
     return me
 
@@ -31,6 +31,17 @@ def test_a_start_that_is_far_worse_than_none_is_given_up_on_the_first_batch() ->
         assert misled.home is not None
         assert alone.home is not None
         assert torch.equal(misled.home.dense, alone.home.dense)
+
+
+def test_one_hostile_model_of_three_does_not_spoil_a_start() -> None:
+    fleet = shop_fleet()
+    fleet.live()
+    good = [fleet.edges[name].mixed.dense[0] for name in ("1", "2")]
+    low, high = torch.minimum(*good), torch.maximum(*good)
+    for poison in (torch.full_like(low, 1e30), -1e30 * torch.ones_like(low), torch.randn_like(low)):
+        me = fleet.learner("0")
+        me.bootstrap([PulledModel(1, 100, dense, {}, (), ()) for dense in (good[0], poison, good[1])])
+        assert bool(((low <= me.mixed.dense[0]) & (me.mixed.dense[0] <= high)).all())
 
 
 def test_a_start_that_helps_is_kept() -> None:

@@ -191,31 +191,46 @@ def test_an_edge_that_publishes_its_mix_announces_it_after_the_round() -> None:
 # -- a model to start from --
 
 
-def test_a_new_edge_starts_from_a_peers_model() -> None:
+def asked(commands: list[Command]) -> list[Pull]:
+    return [c for c in commands if isinstance(c, Pull)]
+
+
+def test_a_new_edge_starts_from_the_models_of_several_peers() -> None:
     edge = Edge(wants_model=True)
-    (pull,) = [c for c in edge.observe() if isinstance(c, Pull)]
-    assert pull.purpose == "start"
-    started, *_ = edge.on(PullEnded(pull.ticket, model(5)))
-    assert started == StartFrom(pull.peer, started.model)  # type: ignore[union-attr]
+    first, second = asked(edge.observe())
+    assert {first.purpose, second.purpose} == {"start"}
+    assert edge.on(PullEnded(first.ticket, model(5))) == []
+    started, *_ = edge.on(PullEnded(second.ticket, model(7)))
+    assert isinstance(started, StartFrom)
+    assert {peer: m.number for peer, m in started.models.items()} == {first.peer: 5, second.peer: 7}
     assert edge.decisions.phase == "learning"
 
 
-def test_a_new_edge_asks_the_next_peer_when_one_fails() -> None:
+def test_a_new_edge_asks_five_peers_and_starts_when_three_have_answered() -> None:
     edge = Edge(wants_model=True)
-    (first,) = [c for c in edge.observe() if isinstance(c, Pull)]
-    (second,) = edge.on(PullEnded(first.ticket, None))
-    assert isinstance(second, Pull)
-    assert {first.peer, second.peer} == {"boston", "paris"}
-    assert edge.on(PullEnded(second.ticket, None)) == []
-    assert any(isinstance(c, Pull) for c in edge.observe(after=0.2)), "and all of them again, as long as there is time"
+    pulls = asked(edge.observe(fleet=fleet(*"abcdefgh")))
+    assert len({pull.peer for pull in pulls}) == 5
+    assert [edge.on(PullEnded(pull.ticket, model())) for pull in pulls[:2]] == [[], []]
+    started, *_ = edge.on(PullEnded(pulls[2].ticket, model()))
+    assert isinstance(started, StartFrom)
+    assert len(started.models) == 3
+    assert edge.on(PullEnded(pulls[3].ticket, model())) == [], "what comes later is of no use"
 
 
-def test_a_peer_that_has_left_meanwhile_is_not_asked_for_a_model() -> None:
+def test_a_slow_peer_does_not_hold_up_a_new_edge_that_has_another_model() -> None:
     edge = Edge(wants_model=True)
-    (first,) = [c for c in edge.observe() if isinstance(c, Pull)]
-    edge.observe(fleet=fleet(first.peer))  # the other one has left
-    assert edge.on(PullEnded(first.ticket, None)) == []
-    assert edge.decisions.phase == "starting"
+    first, _ = asked(edge.observe())
+    edge.on(PullEnded(first.ticket, model()))
+    assert not any(isinstance(c, StartFrom) for c in edge.observe(after=9.0))
+    (started,) = [c for c in edge.observe(after=1.1) if isinstance(c, StartFrom)]
+    assert list(started.models) == [first.peer]
+
+
+def test_a_new_edge_asks_again_when_all_fail() -> None:
+    edge = Edge(wants_model=True)
+    for pull in asked(edge.observe()):
+        assert edge.on(PullEnded(pull.ticket, None)) == []
+    assert len(asked(edge.observe(after=0.2))) == 2, "as long as there is time"
 
 
 def test_a_peer_with_a_model_is_asked_even_if_nothing_was_seen_for_a_while() -> None:
@@ -226,7 +241,7 @@ def test_a_peer_with_a_model_is_asked_even_if_nothing_was_seen_for_a_while() -> 
 
 def test_a_stop_while_an_edge_looks_for_a_model_leaves_it_as_it_is() -> None:
     edge = Edge(wants_model=True)
-    (pull,) = [c for c in edge.observe() if isinstance(c, Pull)]
+    pull, _ = asked(edge.observe())
     assert edge.on(Stopped()) == []
     assert edge.on(PullEnded(pull.ticket, model())) == []
     assert edge.observe(after=60.0) == []

@@ -16,6 +16,7 @@ from alphaedge.edge.learning.loop import LearningLoop
 from alphaedge.edge.peers.commands import Pull
 from alphaedge.edge.peers.driver import PeerDriver
 from alphaedge.edge.store.journal import Journal
+from alphaedge.edge.store.status import PeerStatus
 from alphaedge.edge.transport.client import PeerClient
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
 from alphaedge.edge.trust.credentials import InsecureCredentials
@@ -112,6 +113,21 @@ def test_everything_that_moves_the_learner_runs_in_its_thread(tmp_path: Path, mo
     assert threads.keys() >= {"join", "start_round", "mix", "finish_round"}
     assert all(name.startswith("learner") for names in threads.values() for name in names), threads
     assert loop.learner.links.neighbours == ["boston"], "a silent peer stays a neighbour"
+
+
+def test_a_peer_that_is_dropped_after_a_mix_is_reported_with_its_share_of_that_mix(tmp_path: Path) -> None:
+    """Otherwise the share of a harmful model could not be seen when the edge lets the peer go at once."""
+    loop = learning(tmp_path, 1)
+
+    async def reported() -> None:
+        peers = driver(loop)
+        peers.peers["boston"] = PeerStatus(alive=True, share=0.3)
+        loop.status.written = 0.0
+        peers.report()
+
+    asyncio.run(reported())
+    assert "boston" not in loop.learner.links.neighbours
+    assert loop.status.peers["boston"].share == 0.3
 
 
 def test_a_part_that_fails_ends_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

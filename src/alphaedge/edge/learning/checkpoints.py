@@ -8,10 +8,11 @@ each other recent schema is kept too, for a rollback to an earlier model.
 Tensors are in safetensors format, everything else is JSON in its header. The file name has a checksum of all bytes.
 """
 
+import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, final
 
@@ -42,11 +43,14 @@ class Progress(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """How far a learner is in its journal, and the scores of its predictions so far.
 
     feedback: number of the last feedback in the state. scores: batches that have a score. total: sum of the scores.
+    undone: batches that were undone. rollbacks: to an earlier state.
     """
 
     feedback: int = 0
     scores: int = 0
     total: float = 0.0
+    undone: int = 0
+    rollbacks: int = 0
 
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -80,9 +84,7 @@ class Checkpoints:
         """Write the state; it is on disk when this returns."""
         if learner.waiting:
             raise CheckpointError("no checkpoint while batches wait for a mix")
-        data = encode(
-            _tensors(learner), {"alphaedge": msgspec.json.encode(_header(learner, schema, progress)).decode()}
-        )
+        data = pack_state(learner, schema, progress)
         digest = hashlib.blake2b(data, digest_size=16).hexdigest()
         path = self.folder / f"checkpoint-{schema}-{learner.aggregations:012}-{digest}.safetensors"
         spare = self.folder / SPARE
@@ -108,17 +110,19 @@ class Checkpoints:
         wrong: list[str] = []
         for path in self._found(schema):
             try:
-                data = path.read_bytes()
-                match = NAME.fullmatch(path.name)
-                if match is None or hashlib.blake2b(data, digest_size=16).hexdigest() != match[3]:
-                    raise CheckpointError("its checksum differs from the one in its name")
-                return _restore(learner, data, schema), wrong
+                return unpack_state(learner, _read(path), schema), wrong
             except OSError as error:
                 wrong.append(f"{path}: {error}")
             except (CheckpointError, SafetensorError, msgspec.MsgspecError, KeyError, InvalidValue) as error:
                 wrong.append(f"{path}: {error}")
                 os.replace(path, path.with_suffix(".refused"))  # kept for inspection, out of the way of later ones
         return Progress(), wrong
+
+    def saved(self, schema: str) -> Iterator[tuple[str, bytes]]:
+        """The names and bytes of the checkpoints of a schema that can be read, the newest first."""
+        for path in self._found(schema):
+            with contextlib.suppress(OSError, CheckpointError):
+                yield path.name, _read(path)
 
     def _clear(self, schema: str) -> None:
         """Remove all but the last checkpoints of this schema and the newest of each other recent schema."""
@@ -135,6 +139,13 @@ class Checkpoints:
         """Checkpoints of a schema, the newest first."""
         named = ((NAME.fullmatch(p.name), p) for p in self.folder.iterdir())
         return sorted((p for match, p in named if match and match[1] == schema), reverse=True)
+
+
+def _read(path: Path) -> bytes:
+    data, match = path.read_bytes(), NAME.fullmatch(path.name)
+    if match is None or hashlib.blake2b(data, digest_size=16).hexdigest() != match[3]:
+        raise CheckpointError("its checksum differs from the one in its name")
+    return data
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -156,6 +167,12 @@ def _write(path: Path, data: bytes) -> None:
             os.fsync(file)
     finally:
         os.close(file)
+
+
+def pack_state(learner: Learner, schema: str, progress: Progress) -> bytes:
+    """The whole state of a learner as bytes."""
+    header = msgspec.json.encode(_header(learner, schema, progress)).decode()
+    return encode(_tensors(learner), {"alphaedge": header})
 
 
 def _rule_name(learner: Learner) -> str:
@@ -202,7 +219,8 @@ def _tensors(learner: Learner) -> dict[str, Tensor]:
     return {name: tensor.contiguous() for name, tensor in found.items()}
 
 
-def _restore(learner: Learner, data: bytes, schema: str) -> Progress:
+def unpack_state(learner: Learner, data: bytes, schema: str) -> Progress:
+    """Load a state into a new learner; its progress."""
     length = int.from_bytes(data[:8], "little")
     text = msgspec.json.decode(data[8 : 8 + length])["__metadata__"]["alphaedge"]
     header = msgspec.json.decode(text, type=_Header)

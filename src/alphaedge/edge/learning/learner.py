@@ -9,7 +9,8 @@ model trains on them only after the mix, the home model at once. A round is ``st
 """
 
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple, final
 
 import torch
@@ -23,11 +24,13 @@ from alphaedge.core.links import Links
 from alphaedge.core.methods import Method
 from alphaedge.core.online import Online, learn, predict
 from alphaedge.core.round import Round, join, mix, select
+from alphaedge.core.start import median
 from alphaedge.core.state import ModelState
 from alphaedge.edge.inputs.lookup import Inputs, RowLookup, compact_keys
 from alphaedge.edge.learning.held_model import HeldModel
 from alphaedge.edge.learning.id_tables import IdRows
 from alphaedge.edge.learning.publication import Publication, PulledModel, PullRequest
+from alphaedge.edge.learning.undo import ModelBefore
 from alphaedge.errors import InvalidValue, RuleError
 
 # A model to start from is given up if its loss on the first batch is more than so many times that of no model.
@@ -76,7 +79,8 @@ class Learner:
         self.topology: dict[str, float] = {}
         self.records = self.revealed = self.aggregations = 0
         self.waiting: list[Examples] = []  # for the mix to come
-        self.gave_up_start = False  # whether the model of a peer to start from was of no use
+        self.gave_up_start = False  # whether the peers' models to start from were of no use
+        self.undone_after_mix = 0  # batches
         self.reset = False  # whether the mixed model started anew in this round
 
     @property
@@ -88,14 +92,14 @@ class Learner:
         """Choose the first neighbours."""
         self.links = join(self.method, self.name, candidates, self._rng("first peers"))
 
-    def bootstrap(self, pull: PulledModel) -> None:
-        """Start from a peer's model instead of from nothing; only before anything was learned."""
+    def bootstrap(self, pulls: Sequence[PulledModel]) -> None:
+        """Start from the median of peers' models instead of from nothing; only before anything was learned."""
         if self.revealed:
             raise InvalidValue("bootstrap", f"{self.revealed} batches learned", "an edge that has learned nothing yet")
         for state in self.states.values():
-            state.dense[0] = pull.dense
-            for name, value in pull.statistics.items():
-                state.buffers[name][0] = value
+            state.dense[0] = median(torch.stack([pull.dense for pull in pulls]))
+            for name in pulls[0].statistics:
+                state.buffers[name][0] = median(torch.stack([pull.statistics[name] for pull in pulls]))
 
     def drop(self, peer: str) -> None:
         """Drop a neighbour: it is not mixed in again unless it is chosen again."""
@@ -120,13 +124,39 @@ class Learner:
             return mixed[0]
         return combine(self.method.home.share(self.lead), mixed, self._outputs(self.home, inputs))[0]
 
-    def learn(self, examples: Examples) -> None:
-        """Learn from a batch: the home model at once, the mixed model unless the batch waits for the next mix."""
+    def anew(self) -> "Learner":
+        """A learner of the same edge that has learned nothing yet."""
+        capacities = [table.numbering.capacity for table in self.tables]
+        parts = self.gradients, self.method, self.online
+        return Learner(*parts, name=self.name, seed=self.seed, capacities=capacities)
+
+    def learn(self, examples: Examples) -> bool:
+        """Learn from a batch: the home model at once, the mixed model unless the batch waits for the next mix.
+
+        A batch after which a model would no longer be finite is undone, and counts as not learned; False then.
+        """
         batch = self._batch(examples)
-        loss = self.model.loss.function
         if self.revealed == 0:
             self._check_start(batch)
-        waits = self.revealed % self.method.aggregate_every >= self.method.aggregate_every - self.method.weight_batches
+        self.revealed += 1
+        return self._or_undo(batch, lambda: self._learn(examples, batch))
+
+    def _or_undo(self, batch: Batch, work: Callable[[], object]) -> bool:
+        named = [rows[0] if self.online.for_rows.lazy_rows else None for rows in batch.rows]
+        before = [ModelBefore(state, named) for state in self.states.values()]
+        records, lead, unused, waiting = self.records, self.lead, self.unused, list(self.waiting)
+        work()
+        if all(model.is_intact() for model in before) and bool(torch.isfinite(self.lead).all()):
+            return True
+        for model in before:
+            model.restore()
+        self.records, self.lead, self.unused, self.waiting = records, lead, unused, waiting
+        return False
+
+    def _learn(self, examples: Examples, batch: Batch) -> None:
+        loss = self.model.loss.function
+        every = self.method.aggregate_every
+        waits = (self.revealed - 1) % every >= every - self.method.weight_batches
         mixed = predict(self.mixed, batch, self.gradients) if waits else self._train(batch)
         if self.home is not None and self.method.home is not None:
             alone, _ = learn(self.home, batch, self.gradients, self.online)
@@ -137,10 +167,9 @@ class Learner:
             self.unused = self.method.home.unused(self.unused, self.lead)
         if waits:
             self.waiting.append(examples)
-        self.revealed += 1
 
     def _check_start(self, batch: Batch) -> None:
-        """Give up a peer's model that the edge has started from, if it is far worse on the first batch than none."""
+        """Give up a model that the edge has started from, if it is far worse on the first batch than none."""
         fresh = ModelState.start([self.model], [0])
         fresh.tables = [table.untrained() for table in self.tables]
         losses = [
@@ -272,7 +301,7 @@ class Learner:
         """End a round: choose neighbours if it is time to, publish a mixed model, train on what waited for the mix.
 
         absent: neighbours whose model did not come. Returns why the choice of neighbours was refused, if it was; they
-        stay as they are then.
+        stay as they are then. Batches that had to be undone count in ``undone_after_mix``.
         """
         refused = self._select(candidates, topology, absent) if self.method.aggregation.uses_peers else None
         self.aggregations += 1
@@ -281,7 +310,8 @@ class Learner:
         waiting, self.waiting = self.waiting, []
         if not self.reset:
             for examples in waiting:
-                self._train(self._batch(examples))
+                batch = self._batch(examples)
+                self.undone_after_mix += not self._or_undo(batch, partial(self._train, batch))
         self.reset = False
         return refused
 

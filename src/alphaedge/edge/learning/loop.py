@@ -25,6 +25,7 @@ from alphaedge.edge.learning.handover import hand_over
 from alphaedge.edge.learning.held_model import HeldModel
 from alphaedge.edge.learning.learner import Examples, Learner
 from alphaedge.edge.learning.publication import PulledModel
+from alphaedge.edge.learning.rollback import MAX_UNDONE, last_good, roll_back
 from alphaedge.edge.log import info, warn
 from alphaedge.edge.model import initial_model, model_schema
 from alphaedge.edge.store.journal import Journal
@@ -38,7 +39,7 @@ from alphaedge.edge.store.status import (
     read_server_status,
     write_status,
 )
-from alphaedge.errors import RuleError
+from alphaedge.errors import RolledBack, RuleError
 from alphaedge.monitoring.vitals import EdgeView, Vitals, with_absent
 from alphaedge.scoring import SCORES
 
@@ -81,6 +82,7 @@ class LearningLoop:
         self._writer = ParameterWriter(data / "parameters", self.schema)
         self.progress, wrong = self._checkpoints.restore(self.learner, self.schema)
         self._saved = self.progress.feedback
+        self._undone = 0  # batches in a row
         for reason in wrong:
             warn("checkpoint_refused", reason=reason)
         before = read_learner_status(self._status_file)
@@ -136,7 +138,8 @@ class LearningLoop:
             self._features.from_bytes([one.features for one in labelled]), self.learner.model.fields
         )
         labels = torch.tensor([one.label for one in labelled], dtype=self.learner.model.dtype)
-        self._learn(Examples(inputs, labels), labelled[0].number)
+        examples = Examples(inputs, labels)
+        self._learn(examples, labelled[0].number)
         outputs = torch.tensor([[one.output for one in labelled]], dtype=torch.float64)
         score = float(self._score(outputs, labels.double().unsqueeze(0)))
         if not math.isnan(score):  # a batch with a single class has no score
@@ -144,31 +147,37 @@ class LearningLoop:
             self.progress.total += score
             self._recent.append(score)
         self.progress.feedback = labelled[-1].number
+        if self._undone >= MAX_UNDONE:
+            self._roll_back(examples)
         self._replay_adoptions()
         return True
 
     def _learn(self, examples: Examples, number: int) -> None:
-        """Learn from a batch, and undo that if it would break the model."""
-        learner = self.learner
-        states = list(learner.states.values())
-        before = [
-            (x.dense.clone(), x.dense_m.clone(), x.dense_v.clone(), x.steps.clone(), _clone(x.buffers)) for x in states
-        ]
-        learner.learn(examples)
-        if learner.gave_up_start:
-            learner.gave_up_start = False
-            warn("start_given_up", reason="on the first batch the peer's model was far worse than none")
-        if all(bool(torch.isfinite(t).all()) for x in states for t in (x.dense, *x.buffers.values())):
+        """Learn from a batch, unless that would break the model."""
+        if self.learner.learn(examples):
+            self._undone = 0
+        else:
+            self._undone += 1
+            self._note_undone(1, number)
+        if self.learner.gave_up_start:
+            self.learner.gave_up_start = False
+            warn("start_given_up", reason="on the first batch the peers' model was far worse than none")
+
+    def _note_undone(self, batches: int, number: int) -> None:
+        self.progress.undone += batches
+        warn("batch_undone", batches=batches, first_feedback=number, reason="the model would no longer be finite")
+
+    def _roll_back(self, examples: Examples) -> None:
+        """Give way to a learner that starts from an earlier state, if there is one from which the batch is learned."""
+        self._undone = 0
+        found = last_good(self.learner, self._checkpoints, self.schema, examples)
+        if found is None:
+            warn("rollback_refused", reason="the batch breaks every earlier state, too")
             return
-        for state, (dense, m, v, steps, buffers) in zip(states, before, strict=True):
-            state.dense, state.dense_m, state.dense_v, state.steps, state.buffers = dense, m, v, steps, buffers
-            for table in state.tables:
-                broken = ~torch.isfinite(table.value).all(2) | ~torch.isfinite(table.v).all(2)
-                table.value[broken], table.m[broken], table.v[broken] = 0.0, 0.0, 0.0
-        if not bool(torch.isfinite(learner.lead).all()):
-            learner.lead = torch.zeros_like(learner.lead)
-        self.status.batches_undone += 1
-        warn("batch_undone", first_feedback=number, reason="the model would no longer be finite")
+        name, good = found
+        roll_back(good, self.learner, self._checkpoints, self.schema, self.progress)
+        write_learned_mark(self._status_file.parent, LearnedMark(self.progress.feedback, self._saved))
+        raise RolledBack(f"{MAX_UNDONE} batches in a row were undone; the learner goes back to {name}")
 
     def start_round(self) -> None:
         """Begin a round: publish what was learned."""
@@ -182,9 +191,9 @@ class LearningLoop:
         """Whether the edge has learned nothing yet, not even from a peer."""
         return not self.learner.revealed and not self._checkpoints.any(self.schema)
 
-    def bootstrap(self, pull: PulledModel) -> None:
-        """Start from a peer's model."""
-        self.learner.bootstrap(pull)
+    def bootstrap(self, pulls: Sequence[PulledModel]) -> None:
+        """Start from the models of peers."""
+        self.learner.bootstrap(pulls)
         self._checkpoints.save(self.learner, self.schema, self.progress)
         self._hand_over()
 
@@ -249,6 +258,9 @@ class LearningLoop:
             warn("aggregation_rule_failed", reason=error)
             shares = {self.config.edge: 1.0}
         refused = learner.finish_round(candidates, topology, () if learner.reset else absent)
+        if learner.undone_after_mix:
+            self._note_undone(learner.undone_after_mix, self._saved + 1)
+            learner.undone_after_mix = 0
         if refused is not None:
             warn("selection_rule_failed", reason=refused)
         for peer, link in learner.links.known.items():
@@ -289,6 +301,7 @@ class LearningLoop:
         status, learner, progress = self.status, self.learner, self.progress
         status.batches, status.records, status.aggregations = learner.revealed, learner.records, learner.aggregations
         status.feedback, status.scores = progress.feedback, progress.scores
+        status.batches_undone, status.rollbacks = progress.undone, progress.rollbacks
         status.score = progress.total / progress.scores if progress.scores else 0.0
         status.recent = sum(self._recent) / len(self._recent) if self._recent else None
         home = learner.method.home
@@ -302,10 +315,6 @@ class LearningLoop:
         """The report about this edge that the fleet gets."""
         serving = read_server_status(self._status_file.with_name("serving.json"))
         return make_vitals(self.status, self.learner.links.neighbours, serving)
-
-
-def _clone(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.clone() for name, tensor in tensors.items()}
 
 
 def _trust_in_rows(learner: Learner, peer: str) -> float:

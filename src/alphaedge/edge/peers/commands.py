@@ -35,10 +35,9 @@ class Pull:
 @final
 @dataclass(frozen=True)
 class StartFrom:
-    """Start from a peer's model."""
+    """Start from the models of peers, by peer."""
 
-    peer: str
-    model: PulledModel
+    models: Mapping[str, PulledModel]
 
 
 @final

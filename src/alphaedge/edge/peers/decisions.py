@@ -4,18 +4,19 @@ The driver (``driver.py``) turns what happens into events, carries the commands 
 a sequence of events that a test can write down: a pull that ends after its round, a policy that closes a link in the
 middle of a pull, a stop while an edge looks for a model to start from.
 
-An edge is in one of four phases. While it is ``starting`` it looks for a peer's model to start from. Then it is
+An edge is in one of four phases. While it is ``starting`` it looks for peers' models to start from. Then it is
 ``learning``, and in a ``round`` whenever an aggregation is due. Once ``stopped`` it decides nothing any more.
 """
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, final
 
 from torch import Tensor
 
+from alphaedge.core.start import ENOUGH_MODELS, START_MODELS
 from alphaedge.edge.learning.publication import PulledModel
 from alphaedge.edge.peers.commands import (
     AdoptRows,
@@ -97,7 +98,7 @@ class PeerDecisions:
         self._ticket = 0
         self._began = self._announced = 0.0
         self._known_since = math.inf  # when peers were first heard of
-        self._untried: list[str] = []  # peers of this attempt to find a model to start from
+        self._asked = 0.0  # when peers were last asked for models to start from
         self._pulls: dict[Purpose, _Gathering] = {"start": _Gathering(), "round": _Gathering(), "rows": _Gathering()}
         self._expected: list[str] = []  # neighbours that have something to pull for the round to come
         self._looked_for_ids = 0.0
@@ -208,24 +209,27 @@ class PeerDecisions:
     # -- a model to start from --
 
     def _find_start(self, now: float) -> list[Command]:
-        if self._pulls["start"].waiting:
-            return []
-        sources = self.sources()
-        self._known_since = min(self._known_since, now) if sources else math.inf
+        pulls, sources = self._pulls["start"], self.sources()
         timeout = SHORT_START_TIMEOUT_SECONDS if self._seen.has_feedback else START_TIMEOUT_SECONDS
+        if pulls.waiting:  # a slow peer does not hold the others' models up for long
+            return self._start_from(pulls.models) if pulls.models and now - self._asked >= timeout else []
+        self._known_since = min(self._known_since, now) if sources else math.inf
         if now - self._began >= timeout or now - self._known_since >= SHORT_START_TIMEOUT_SECONDS:
             self.phase = "learning"  # the first edge of a fleet starts from nothing
             return []
         ready = sorted(self._teachers())
-        self._untried = self._rng.sample(ready, len(ready))
-        return self._try_next()
+        self._asked = now
+        return [self._pull("start", peer) for peer in self._rng.sample(ready, min(START_MODELS, len(ready)))]
 
-    def _try_next(self) -> list[Command]:
-        while self._untried:
-            peer = self._untried.pop(0)
-            if peer in self.sources():  # it may have left since
-                return [self._pull("start", peer)]
-        return []
+    def _end_start(self) -> list[Command]:
+        pulls = self._pulls["start"]
+        is_over = len(pulls.models) >= ENOUGH_MODELS or (pulls.models and not pulls.waiting)
+        return self._start_from(pulls.models) if is_over else []
+
+    def _start_from(self, models: Mapping[str, PulledModel]) -> list[Command]:
+        self.phase, self._pulls["start"] = "learning", _Gathering()
+        publications = {peer: model.number for peer, model in models.items()}
+        return [StartFrom(models), Log("started_from_peers", {"publications": publications})]
 
     # -- pulls --
 
@@ -259,14 +263,8 @@ class PeerDecisions:
                 model = None if self._is_forbidden(peer) else event.model
                 if model is not None:
                     pulls.models[peer] = model
-                return self._end_start(peer, model) if purpose == "start" else self._end_gathering(purpose)
+                return self._end_start() if purpose == "start" else self._end_gathering(purpose)
         return []  # it ended after its round, or its link was closed meanwhile
-
-    def _end_start(self, peer: str, model: PulledModel | None) -> list[Command]:
-        if model is None:
-            return self._try_next()
-        self.phase = "learning"
-        return [StartFrom(peer, model), Log("started_from_peer", {"peer": peer, "publication": model.number})]
 
     def _end_gathering(self, purpose: Purpose) -> list[Command]:
         pulls = self._pulls[purpose]

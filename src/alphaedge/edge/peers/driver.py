@@ -178,7 +178,7 @@ class PeerDriver:
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
             case commands.StartFrom():
-                await self._in_learner(lambda: self.learning.bootstrap(command.model))
+                await self._in_learner(lambda: self.learning.bootstrap(list(command.models.values())))
             case commands.StartPulls():
                 self._events.put_nowait(await self._in_learner(lambda: self._start_pulls(command)))
             case commands.StartRound():
@@ -339,8 +339,6 @@ class PeerDriver:
         for edge, peer in self.peers.items():
             peer.alive, peer.neighbour = edge in alive, edge in neighbours
             peer.excluded = self.learning.exclusion(edge)
-            if not peer.neighbour:
-                peer.share = 0.0
             count = self._pulls.bytes.get(edge)
             if count is not None:
                 peer.request_bytes, peer.dense_bytes, peer.row_bytes = count.request, count.dense, count.rows

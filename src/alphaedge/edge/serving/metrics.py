@@ -145,6 +145,7 @@ def _learner_metrics(status: LearnerStatus, now: float) -> Iterable[Metric]:
         ("alphaedge_records", "Examples that the mixed model has learned from", status.records),
         ("alphaedge_aggregations", "Aggregations", status.aggregations),
         ("alphaedge_undone_batches", "Batches undone, because the model would have broken", status.batches_undone),
+        ("alphaedge_rollbacks", "Returns to an earlier state, after several undone batches", status.rollbacks),
         ("alphaedge_resets", "Starts of the mixed model anew from the home model", status.resets),
         ("alphaedge_scored_batches", "Batches with a score", status.scores),
         ("alphaedge_adopted_rows", "Rows of new ids that were adopted from peers", status.adopted_rows),

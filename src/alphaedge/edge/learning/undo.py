@@ -1,0 +1,49 @@
+"""Undoing a batch after which a model would no longer be finite: nothing of it is learned."""
+
+from collections.abc import Sequence
+from typing import final
+
+import torch
+from torch import Tensor
+
+from alphaedge.core.state import ModelState, TableState
+
+
+@final
+class ModelBefore:
+    """What a batch may change in a model. rows: per id table the rows that it names; None: it may change all."""
+
+    def __init__(self, state: ModelState, rows: Sequence[Tensor | None]) -> None:
+        self._state = state
+        self._dense = [x.clone() for x in (state.dense, state.dense_m, state.dense_v, state.steps)]
+        self._buffers = {name: buffer.clone() for name, buffer in state.buffers.items()}
+        self._rows = [slice(None) if some is None else some for some in rows]
+        self._tables = [
+            [x[0, some].clone() for x in _storage(table)] for table, some in zip(state.tables, self._rows, strict=True)
+        ]
+
+    def is_intact(self) -> bool:
+        """Whether the model is finite after the batch."""
+        state = self._state
+        tensors = [state.dense, state.dense_m, state.dense_v, *state.buffers.values()]
+        tensors += [x[0, some] for t, some in zip(state.tables, self._rows, strict=True) for x in _storage(t)]
+        return all(bool(torch.isfinite(x).all()) for x in tensors)
+
+    def restore(self) -> None:
+        """Make the model what it was before the batch."""
+        state = self._state
+        state.dense, state.dense_m, state.dense_v, state.steps = self._dense
+        state.buffers = self._buffers
+        for table, some, before in zip(state.tables, self._rows, self._tables, strict=True):
+            for storage, rows in zip(_storage(table), before, strict=True):
+                storage[0, some] = rows
+
+
+def is_finite(state: ModelState) -> bool:
+    """Whether a whole model is finite."""
+    tensors = [state.dense, state.dense_m, state.dense_v, *state.buffers.values()]
+    return all(bool(torch.isfinite(x).all()) for x in (*tensors, *(x for t in state.tables for x in _storage(t))))
+
+
+def _storage(table: TableState) -> tuple[Tensor, Tensor, Tensor]:
+    return table.value, table.m, table.v

@@ -1,0 +1,161 @@
+"""Batches that would break the model are undone; after several in a row the learner goes back to a good state."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from alphaedge.edge.config import load
+from alphaedge.edge.learning.checkpoints import Checkpoints, Progress, unpack_state
+from alphaedge.edge.learning.learner import Examples, Learner
+from alphaedge.edge.learning.loop import LearningLoop
+from alphaedge.edge.learning.rollback import MAX_UNDONE, START, last_good
+from alphaedge.edge.store.learned_mark import read_learned_mark
+from alphaedge.edge.store.status import LearnerStatus, read_learner_status
+from alphaedge.errors import RolledBack
+
+from ..peers.test_driver import learning
+from ..processes import BATCH, EVERY, Edge, events, send, teach, tell, wait_for
+from .test_learner import shop_fleet
+
+
+def tensors(learner: Learner) -> list[torch.Tensor]:
+    """Everything that a batch may change."""
+    found = [learner.lead, learner.unused]
+    for state in learner.states.values():
+        found += [state.dense, state.dense_m, state.dense_v, state.steps, *state.buffers.values()]
+        found += [x[:, :-1] for table in state.tables for x in (table.value, table.m, table.v)]
+    return [x.clone() for x in found]
+
+
+def broken(examples: Examples) -> Examples:
+    return Examples(examples.inputs, torch.full_like(examples.labels, torch.nan))
+
+
+def test_nothing_of_a_batch_that_breaks_the_model_is_learned() -> None:
+    fleet = shop_fleet()
+    me = fleet.learner("0")
+    assert me.learn(fleet.examples(0, 0))
+    me._batch(fleet.examples(0, 1))  # its ids get rows, whatever becomes of it
+    before, records = tensors(me), me.records
+    assert not me.learn(broken(fleet.examples(0, 1)))
+    assert all(torch.equal(a, b) for a, b in zip(before, tensors(me), strict=True))
+    assert me.records == records, "it counts as not learned"
+    assert me.revealed == 2, "and the next round comes when it would have come"
+    assert me.learn(fleet.examples(0, 2)), "the next batch is learned as ever"
+
+
+def test_a_batch_that_waits_for_the_mix_is_undone_too() -> None:
+    fleet = shop_fleet()
+    me = fleet.learner("0")
+    for number in range(EVERY - 1):
+        me.learn(fleet.examples(0, number))
+    waiting = len(me.waiting)
+    assert not me.learn(broken(fleet.examples(0, EVERY - 1)))
+    assert len(me.waiting) == waiting
+
+
+def wreck(learner: Learner, value: float = 1e38) -> None:
+    """Make its models useless: by default they are finite, but so large that no batch can be learned."""
+    for state in learner.states.values():
+        state.dense[:] = value
+
+
+def one_round(folder: Path, batches: int) -> LearningLoop:
+    """A learner that has finished one round and has more to learn."""
+    loop = learning(folder, batches)
+    loop.start_round()
+    loop.finish_round({}, ["berlin"], {})
+    return loop
+
+
+def test_after_several_undone_batches_the_learner_goes_back_to_its_last_good_state(tmp_path: Path) -> None:
+    loop = one_round(tmp_path, 3 * EVERY)
+    good, publication = loop.learner.mixed.dense.clone(), loop.learner.publication.number
+    wreck(loop.learner)
+    assert all(loop.step() for _ in range(MAX_UNDONE - 1))
+    with pytest.raises(RolledBack, match=f"{MAX_UNDONE} batches in a row"):
+        loop.step()
+    passed_over = (EVERY + MAX_UNDONE) * BATCH
+    assert read_learned_mark(tmp_path / "data").newest == passed_over
+
+    restored = loop.learner.anew()
+    progress, wrong = Checkpoints(tmp_path / "data" / "checkpoints").restore(restored, loop.schema)
+    assert wrong == []
+    assert torch.equal(restored.mixed.dense, good)
+    assert (progress.feedback, progress.undone, progress.rollbacks) == (passed_over, MAX_UNDONE, 1)
+    assert restored.publication.number == publication, "what peers have pulled is never published again"
+
+    again = LearningLoop(load(tmp_path / "edge.toml"), tmp_path)
+    assert again.learner.revealed == 2 * EVERY, "and it learns on from there"
+    assert again.progress.undone == MAX_UNDONE
+
+
+def test_a_crash_during_a_rollback_ends_in_the_same_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = one_round(tmp_path, 3 * EVERY)
+    wreck(loop.learner)
+    for _ in range(MAX_UNDONE - 1):
+        loop.step()
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoints, "save", lambda *_: (_ for _ in ()).throw(SystemExit))
+        with pytest.raises(SystemExit):
+            loop.step()
+    again = LearningLoop(load(tmp_path / "edge.toml"), tmp_path)
+    assert again.learner.revealed == 2 * EVERY, "the checkpoint and the journal hold no wreck"
+
+
+def test_a_bad_checkpoint_is_passed_over_for_an_older_one_and_for_the_start(tmp_path: Path) -> None:
+    fleet = shop_fleet()
+    good, store = fleet.learner("0"), Checkpoints(tmp_path)
+    batch = fleet.examples(0, 5)
+    for number in range(2):
+        good.learn(fleet.examples(0, number))
+    store.save(good, "s", Progress(feedback=10))
+    bad = fleet.learner("0")
+    bad.aggregations = 1
+    wreck(bad, torch.nan)
+    store.save(bad, "s", Progress(feedback=20))
+    found = last_good(bad, store, "s", batch)
+    assert found is not None
+    assert torch.equal(found[1].mixed.dense, good.mixed.dense)
+    bad.aggregations = 2
+    store.save(bad, "s", Progress(feedback=30))
+    found = last_good(bad, store, "s", batch)
+    assert found is not None
+    assert found[0] == START
+    assert last_good(bad, store, "s", broken(batch)) is None, "no state can learn this batch: it is to blame"
+
+
+def test_a_live_edge_with_a_wrecked_state_recovers_by_itself(tmp_path: Path) -> None:
+    edge = Edge(tmp_path)
+    edge.start()
+    try:
+        teach(edge, 2, seed=6)
+        edge.stop()
+        spoil_newest_checkpoint(tmp_path)
+        edge.start()
+        before = status(edge).records
+        for seed in (7, 8, 9):
+            tell(edge, send(edge, events(EVERY * BATCH, seed)))
+        wait_for(lambda: status(edge).records >= before + 2 * EVERY * BATCH, "it to learn on")
+        assert (status(edge).rollbacks, status(edge).batches_undone) == (1, MAX_UNDONE)
+    finally:
+        edge.kill()
+
+
+def status(edge: Edge) -> LearnerStatus:
+    found = read_learner_status(edge.folder / "data" / "status.json")
+    assert found is not None
+    return found
+
+
+def spoil_newest_checkpoint(folder: Path) -> None:
+    """Follow the newest checkpoint of an edge that has stopped with a wreck."""
+    loop = LearningLoop(load(folder / "edge.toml"), folder)
+    store = Checkpoints(folder / "data" / "checkpoints")
+    _, data = next(iter(store.saved(loop.schema)))
+    wreckage = loop.learner.anew()
+    progress = unpack_state(wreckage, data, loop.schema)
+    wreckage.aggregations += 1
+    wreck(wreckage)
+    store.save(wreckage, loop.schema, progress)

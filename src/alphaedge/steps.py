@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar, final
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
-SLICE_SECONDS: Final = 0.002  # of steps, before the event loop does something else
+SLICE_SECONDS: Final = 0.001  # of steps, before the event loop does something else
 
 
 def run_at_once(steps: Steps[T]) -> T:

@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +47,13 @@ CONFIG: dict[str, Any] = {
 
 
 class Edge:
-    """An edge that a test starts, calls, kills and starts again. changes: to its configuration."""
+    """An edge that a test starts, calls, kills and starts again.
 
-    def __init__(self, folder: Path, **changes: Any) -> None:
+    program: its module and first arguments. changes: to its configuration.
+    """
+
+    def __init__(self, folder: Path, *, program: Sequence[str] = ("alphaedge",), **changes: Any) -> None:
+        self.program = program
         self.folder, self.path = folder, folder / "edge.toml"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "secret").write_text("a secret of the fleet")
@@ -62,7 +66,7 @@ class Edge:
     def start(self) -> None:
         self.url = self.address = ""
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "alphaedge", "edge", "serve", "--config", str(self.path)],
+            [sys.executable, "-m", *self.program, "edge", "serve", "--config", str(self.path)],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -164,10 +168,16 @@ def tell(edge: Edge, labels: list[tuple[int, float]]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def fleet_of(tmp_path: Path, names_and_regions: Sequence[tuple[str, str]], **changes: Any) -> Iterator[list[Edge]]:
+def fleet_of(
+    tmp_path: Path,
+    names_and_regions: Sequence[tuple[str, str]],
+    programs: Mapping[str, Sequence[str]] = {},
+    **changes: Any,
+) -> Iterator[list[Edge]]:
     """Run the edges of one fleet, each in its region and folder, with a common policy file.
 
-    The first is the seed of the others. changes: to the configuration of each; those to ``peers`` are added to it.
+    The first is the seed of the others. programs: of edges that run another one than the honest.
+    changes: to the configuration of each; those to ``peers`` are added to it.
     """
     authority = CertificateFolder(tmp_path / "certs")
     now = dt.datetime.now(dt.UTC)
@@ -185,7 +195,7 @@ def fleet_of(tmp_path: Path, names_and_regions: Sequence[tuple[str, str]], **cha
                 "authority": "../certs/ca.pem",
             } | changes.get("peers", {})
             own = {"policy": "../policy"} | changes | {"edge": edge, "region": region, "peers": peers}
-            made.append(Edge(tmp_path / edge, **own))
+            made.append(Edge(tmp_path / edge, program=programs.get(edge, ("alphaedge",)), **own))
             made[-1].start()
         yield made
     finally:

@@ -14,7 +14,7 @@ from alphaedge.edge.directory.gossip import MAX_DELTA_BYTES
 from alphaedge.edge.directory.membership import MAX_EDGES
 from alphaedge.edge.peers.key_lists import max_keys
 from alphaedge.edge.peers.wire import max_request_bytes
-from alphaedge.edge.trust.announcements import MAX_ANNOUNCEMENT_BYTES, SignedAnnouncement
+from alphaedge.edge.trust.announcements import SignedAnnouncement
 from alphaedge.edge.trust.credentials import CertificateCredentials
 from alphaedge.edge.trust.heartbeats import Heartbeat
 from alphaedge.edge.trust.revocations import MAX_LIST_BYTES, RevocationList, RevokedCertificate, SignedRevocations
@@ -63,9 +63,7 @@ def refusals(member: Member, sample: SignedAnnouncement) -> dict[str, Work]:
             400, post(b"gossip", msgspec.msgpack.encode(_digest(MAX_EDGES + 500)))
         ),
         f"{MAX_DELTA_BYTES / 1e6:.1f} MB of garbage": member.refused(400, post(b"delta", b"\1" * MAX_DELTA_BYTES)),
-        f"an announcement of more than {MAX_ANNOUNCEMENT_BYTES} bytes": member.refused(
-            200, post(b"delta", _encode([long]))
-        ),
+        f"an announcement of {len(long.payload) / 1e6:.1f} MB": member.refused(413, post(b"delta", _encode([long]))),
     }
 
 

@@ -153,7 +153,13 @@ class Mallory:
     async def announce(self, **changes: Any) -> None:
         """Announce itself with a valid signature."""
         schema, version = status(self.edges[0]).schema, time.time_ns() // 1_000_000
-        fields = {"edge": "mallory", "region": "XX", "address": self.address, "schema": schema, "version": version}
+        fields: dict[str, Any] = {
+            "edge": "mallory",
+            "region": "XX",
+            "address": self.address,
+            "schema": schema,
+            "version": version,
+        }
         await self._gossip.announce(self.credentials.sign(Announcement(**fields | {"publication": 1} | changes)))
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:

@@ -3,15 +3,20 @@
 The attacks are those of the simulator (``alphaedge.attacks``) and two of the transport (``attacker.TRANSPORT``).
 """
 
+import random
 from pathlib import Path
 
 import pytest
 
 from alphaedge.attacks.catalog import ATTACKS
+from alphaedge.edge.config import load
+from alphaedge.edge.learning.loop import LearningLoop
 
 from .attacker import TRANSPORT
 from .hostile import status
-from .zoo import EVERY, HONEST, zoo
+from .processes import send, tell
+from .storm import Caller, kill_one
+from .zoo import ATTACKER, BATCH, EVERY, HONEST, PERIOD, tastes, zoo
 
 # These publish models that are as good as honest ones, or nearly: there the score counts, not the share.
 HARMLESS = ("free-rider", "poisoned-copy", "poisoned-statistics", "replayed-models", "drift")
@@ -53,3 +58,36 @@ def test_edges_beside_one_that_is_of_no_use_learn_on(tmp_path: Path, attack: str
             assert any(peer.pulls > 5 for name, peer in status(one).peers.items() if name in HONEST)
         if attack == "slow-peer":
             assert all(share == 0.0 for rounds in shares.values() for share in rounds)
+
+
+def storm(tmp_path: Path, kills: int) -> None:
+    """Honest edges are killed again and again beside a hostile one; nothing is lost, and nothing trained twice."""
+    rng = random.Random(kills)
+    with zoo(tmp_path, "random-model") as fleet:
+        callers = [Caller(edge, random.Random(place)) for place, edge in enumerate(fleet.honest)]
+        for _ in range(kills):
+            for caller in callers:
+                for _ in range(rng.randint(1, 8)):
+                    caller.call()
+            tell(fleet.edges[ATTACKER], send(fleet.edges[ATTACKER], tastes(BATCH, rng.getrandbits(30))))
+            kill_one(rng.choice(fleet.honest), rng)
+        for caller in callers:
+            caller.finish(PERIOD)
+        for caller in callers:
+            assert caller.edge.stop() == 0
+            caller.check_journal()
+            loop = LearningLoop(load(caller.edge.path), caller.edge.folder)
+            trained, learner = loop.learner.records, loop.learner
+            waiting = BATCH * len(learner.waiting)
+            assert trained + waiting == BATCH * learner.revealed == loop.progress.feedback, "each label once"
+
+
+@pytest.mark.timeout(900)
+def test_after_a_few_kills_beside_a_hostile_edge_nothing_is_lost_or_trained_twice(tmp_path: Path) -> None:
+    storm(tmp_path, 3)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_after_a_hundred_kills_beside_a_hostile_edge_nothing_is_lost_or_trained_twice(tmp_path: Path) -> None:
+    storm(tmp_path, 100)

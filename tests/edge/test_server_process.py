@@ -1,9 +1,7 @@
 """A real edge in its own processes: real feedback, and kill -9 at any moment."""
 
-import os
 import random
 import shutil
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +10,10 @@ import torch
 
 from alphaedge.edge.config import load
 from alphaedge.edge.learning.loop import LearningLoop
-from alphaedge.edge.store.journal import Journal
 from alphaedge.edge.store.learned_mark import read_learned_mark
 
 from .processes import BATCH, EVERY, Edge, events, fleet_of, restored, send, teach, tell, wait_for
+from .storm import Caller, kill_one
 
 
 def test_an_edge_learns_from_feedback_what_to_predict(edge: Edge) -> None:
@@ -73,35 +71,14 @@ def kills(edge: Edge, count: int, seed: int) -> None:
     """Predictions and feedback while the server, the learner or both are killed at random moments."""
     rng = random.Random(seed)
     edge.start()
-    acknowledged: dict[int, float] = {}
-    waiting: list[tuple[int, float]] = []
-    stream = iter(events(10**6, seed))
+    caller = Caller(edge, rng)
     for _ in range(count):
         for _ in range(rng.randint(1, 8)):
-            waiting += send(edge, [next(stream) for _ in range(rng.randint(1, 25))])
-            rng.shuffle(waiting)
-            some, waiting = waiting[: len(waiting) // 2], waiting[len(waiting) // 2 :]
-            if some:
-                assert tell(edge, some)["accepted"] == len(some)
-                acknowledged |= dict(some)
-        which = rng.choice(["server", "learner", "both"])
-        if which in ("learner", "both"):
-            for learner in edge.learners():
-                os.kill(learner, signal.SIGKILL)
-        if which in ("server", "both"):
-            edge.kill()
-            edge.start()
-    assert tell(edge, waiting)["accepted"] == len(waiting)
-    acknowledged |= dict(waiting)
-    periods = len(acknowledged) // (BATCH * EVERY)
-    wait_for(
-        lambda: read_learned_mark(edge.folder / "data").newest >= periods * BATCH * EVERY, "the learner to catch up"
-    )
+            caller.call()
+        kill_one(edge, rng)
+    caller.finish(BATCH * EVERY)
     assert edge.stop() == 0
-    journal = Journal(edge.folder / "data" / "journal.db")
-    labels = dict(journal._db.execute("select prediction, label from feedback"))
-    journal.close()
-    assert labels == acknowledged, "all that was acknowledged, once, and nothing else"
+    caller.check_journal()
 
 
 def state(folder: Path) -> dict[str, torch.Tensor]:

@@ -46,6 +46,10 @@ def test_a_message_with_too_many_announcements_is_refused_before_they_are_decode
             async with session.post(url, data=nonsense) as answer:
                 assert answer.status == 413
                 assert "100 announcements; allowed: at most" in await answer.text()
+            nonsense = msgspec.msgpack.encode([["nonsense" * 60_000], [{}]])
+            async with session.post(url, data=nonsense) as answer:
+                assert answer.status == 413
+                assert "bytes of announcements; allowed: at most 300000" in await answer.text()
             async with session.post(url, data=bytes(MAX_DELTA_BYTES + 1)) as answer:
                 assert answer.status == 413
         await fleet.close()

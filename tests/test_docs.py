@@ -184,15 +184,15 @@ def test_what_edges_ask_each_other_is_there_and_no_other() -> None:
         ("reference/wire.md", "has not moved for five seconds", membership.Membership.down_after == 5),
         (
             "reference/wire.md",
-            "at most two announcements for each edge in the digest that it answers and 32 more, 500 KB of them",
+            "at most two announcements for each edge in the digest that it answers and 32 more, 300 KB of them",
             (exchange.ANNOUNCEMENTS_PER_EDGE, exchange.MORE_ANNOUNCEMENTS, exchange.MAX_ANNOUNCEMENTS_BYTES)
-            == (2, 32, 500_000),
+            == (2, 32, 300_000),
         ),
         (
             "reference/wire.md",
-            "1 MB for a digest and 2 MB for a delta; 5,000 edges; 500 KB for a revocation list",
+            "1 MB for a digest and 1.75 MB for a delta; 5,000 edges; 500 KB for a revocation list",
             (gossip.MAX_DIGEST_BYTES, gossip.MAX_DELTA_BYTES, membership.MAX_EDGES, revocations.MAX_LIST_BYTES)
-            == (1_000_000, 2_000_000, 5_000, 500_000),
+            == (1_000_000, 1_750_000, 5_000, 500_000),
         ),
         ("reference/wire.md", "at the third false signature", exchange.MAX_FORGED == 3),
         (

@@ -28,7 +28,8 @@ from alphaedge.steps import Steps
 ANNOUNCEMENTS_PER_EDGE: Final = 2  # in a delta, for each edge that the receiver knows
 MORE_ANNOUNCEMENTS: Final = 32  # in a delta besides, so that a new edge learns of others
 TOLERANCE: Final = 32  # a receiver accepts so many more, because it may have forgotten edges meanwhile
-MAX_ANNOUNCEMENTS_BYTES: Final = 500_000  # in a delta, unless the first is larger
+MAX_ANNOUNCEMENTS_BYTES: Final = 300_000  # in a delta, unless the first is larger
+BYTES_TOLERANCE: Final = 100_000  # a receiver accepts so many more, because lengths are encoded, too
 MAX_FORGED: Final = 3  # false signatures in a message
 MAX_REFUSED: Final = 16  # announcements in a message that are refused for another reason
 LIVE_CONTACTS: Final = 2  # per round
@@ -64,7 +65,7 @@ class Delta(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 @final
 class DeltaOutline(msgspec.Struct, frozen=True, array_like=True):
-    """A delta whose announcements are not decoded, only counted."""
+    """A delta whose announcements are not decoded, only counted and measured."""
 
     announcements: Annotated[list[msgspec.Raw], msgspec.Meta(max_length=MAX_EDGES)]
 
@@ -108,11 +109,17 @@ class Exchange:
             found.append(entry.signed)
         return found
 
-    def check_count(self, delta: Delta | DeltaOutline) -> None:
-        """Refuse a delta with too many announcements."""
+    def check_outline(self, delta: DeltaOutline) -> None:
+        """Refuse a delta with too many announcements, or with too large ones, before they are decoded."""
+        self._check_count(len(delta.announcements))
+        size, allowed = sum(len(memoryview(one)) for one in delta.announcements), MAX_ANNOUNCEMENTS_BYTES
+        if size > allowed + BYTES_TOLERANCE:
+            raise PeerRequestTooLarge(f"{size} bytes of announcements; allowed: at most {allowed}")
+
+    def _check_count(self, announcements: int) -> None:
         allowed = max_announcements(len(self.membership.entries)) + TOLERANCE
-        if len(delta.announcements) > allowed:
-            raise PeerRequestTooLarge(f"{len(delta.announcements)} announcements; allowed: at most {allowed}")
+        if announcements > allowed:
+            raise PeerRequestTooLarge(f"{announcements} announcements; allowed: at most {allowed}")
 
     def read_digest(self, sender: str, digest: Digest, now: float) -> Steps[None]:
         """Take the heartbeats of a digest, step by step. sender: edge or address that it comes from."""
@@ -122,7 +129,7 @@ class Exchange:
 
     def read_delta(self, sender: str, delta: Delta, now: float) -> Steps[None]:
         """Take what a delta has that is newer, step by step. sender: edge or address that it comes from."""
-        self.check_count(delta)
+        self._check_count(len(delta.announcements))
         message = _Message(self, sender, now)
         if delta.revocations is not None:
             self._read_revocations(message, delta.revocations)

@@ -22,7 +22,7 @@ from alphaedge.steps import run_in_slices
 T = TypeVar("T")
 ROUND_SECONDS: Final = 1.0  # between two rounds of gossip
 MIN_PAUSE_SECONDS: Final = 0.1  # between two rounds if there is a new announcement
-MAX_DIGEST_BYTES, MAX_DELTA_BYTES = 1_000_000, 2_000_000  # enough for the largest fleet and revocation list
+MAX_DIGEST_BYTES, MAX_DELTA_BYTES = 1_000_000, 1_750_000  # enough for the largest fleet and revocation list
 REQUEST_TIMEOUT_SECONDS: Final = 2.0
 
 
@@ -114,7 +114,7 @@ class Gossip(MembershipView):
         return b""
 
     def _decode_delta(self, sender: str, message: bytes) -> Delta:
-        self._exchange.check_count(self._decode(sender, message, DeltaOutline))
+        self._exchange.check_outline(self._decode(sender, message, DeltaOutline))
         return self._decode(sender, message, Delta)
 
     def _decode(self, sender: str, message: bytes, kind: type[T]) -> T:

@@ -98,10 +98,10 @@ class MeasuredProcess:
         self.ask, self.repeat = ask, repeat
 
     def cpu_ms(self, work: Work, repeat: int | None = None) -> float:
-        """CPU for one call of ``work``: the least mean of three, since what else runs here only adds to it."""
+        """CPU for one call of ``work``: the least mean of five, since what else runs here only adds to it."""
         work()
-        count, found = max(1, (repeat or self.repeat) // 3), []
-        for _ in range(3):
+        count, found = max(1, (repeat or self.repeat) // 5), []
+        for _ in range(5):
             before = self.ask("cpu")
             for _ in range(count):
                 work()

@@ -75,6 +75,21 @@ def test_each_further_exclusion_lasts_twice_as_long_up_to_a_limit() -> None:
     assert rests == [1, 2, 4, 4, 4]
 
 
+def test_a_peer_that_was_excluded_three_times_is_mixed_again_after_two_passed_trials() -> None:
+    mixing, links = _case()
+    noise = replace(mixing.held, dense=100 * torch.randn_like(mixing.held.dense))
+    own = replace(mixing.held, dense=mixing.models.dense[:1].expand_as(mixing.held.dense).clone())
+    trial, number = Trial(tolerance=1.0, memory=0.0), 0
+    for _ in range(3):
+        trial.hold(replace(mixing, held=noise), links, [number] * len(links))
+        number = max(link.excluded_until for each in links for link in each.known.values())
+    assert {link.exclusions for each in links for link in each.known.values()} == {3}
+    first = trial.hold(replace(mixing, held=own), links, [number] * len(links))
+    assert not bool(first.present.any())
+    second = trial.hold(replace(mixing, held=own), links, [number + 1] * len(links))
+    assert bool(second.present.all())
+
+
 def test_a_peer_that_rests_is_not_tried_even_if_it_answers() -> None:
     mixing, links = _case()
     links[0].known[10].excluded_until = 5

@@ -19,8 +19,8 @@ class Link:
     publication: the newest that the edge holds rows of, -1 for none; pulled_at: the edge's aggregation at which it
     got that.
     tried, excess: whether it has stood a trial, and its loss above the edge's own in those so far (``core.trial``).
-    missed: rounds in a row without its model. exclusions: in a row. excluded_until: the edge's aggregation before which
-    it is no candidate.
+    missed: rounds in a row without its model. exclusions: in a row, halved by every trial that it passes.
+    excluded_until: the edge's aggregation before which it is no candidate.
     """
 
     weight: float
@@ -34,8 +34,13 @@ class Link:
     excluded_until: int = 0
 
     def is_excluded(self, aggregation: int) -> bool:
-        """Whether the peer takes no part at that aggregation of the edge."""
+        """Whether the peer is no candidate at that aggregation of the edge."""
         return aggregation < self.excluded_until
+
+    def counts(self, aggregation: int) -> bool:
+        """Whether the peer's model may be mixed in at that aggregation: it is not excluded, nor does it have to pass
+        further trials first."""
+        return not self.exclusions and not self.is_excluded(aggregation)
 
 
 @final

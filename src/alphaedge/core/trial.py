@@ -6,10 +6,11 @@ on, and compared with M_i itself:
     e_ij = L(M_i + s X_j) / L(M_i) - 1                smoothed over rounds, e <- memory e + (1 - memory) e_ij
 
 A model of ``tolerance`` or more above the own loss is excluded: it takes no part in the mix, its weight falls to 0, and
-it is no candidate for some rounds, twice as many after each further exclusion. So is, with its weight, a peer whose
-model does not come for some rounds. Below that, what a peer claims to have
-learned from counts as far as the trial bears it out: fully for e <= 0, down to nothing at ``tolerance``, and never for
-more than ``max_claim`` times what the edge itself has learned from.
+it is no candidate for some rounds, twice as many after each further exclusion. A peer that was excluded again and again
+has to pass several trials before it is mixed again. A peer whose model does not come for some rounds is no candidate
+either; it keeps its weight. Below the tolerance, what a peer claims to have learned from counts as far as the trial
+bears it out: fully for e <= 0, down to nothing at ``tolerance``, and never for more than ``max_claim`` times what the
+edge itself has learned from.
 
 The probe is a mixture, not the peer's model alone: models of edges with other users can be bad alone and good to mix.
 """
@@ -73,7 +74,7 @@ class Trial:
                 known = link.known[peer]
                 if not known.is_excluded(number):
                     self._judge(known, excess[g][p], number)
-                present[g][p] = not known.is_excluded(number)
+                present[g][p] = known.counts(number)
                 trust[g, p] = self.trust(known.excess)
         own, claims = mixing.records[:, :1], mixing.records[:, 1:]
         records = torch.cat([own, claims.minimum(self.max_claim * own) * trust], dim=1)
@@ -95,7 +96,7 @@ class Trial:
         link.excess = self.memory * link.excess + (1 - self.memory) * excess  # at first sight half of it counts
         link.tried = True
         if link.excess < self.tolerance:
-            link.exclusions = 0
+            link.exclusions //= 2
             return
         self._exclude(link, aggregation)
         link.weight, link.numbers = 0.0, {}

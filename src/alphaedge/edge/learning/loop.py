@@ -278,8 +278,10 @@ class LearningLoop:
     def exclusion(self, peer: str) -> str:
         """Why a peer takes no part for some rounds; empty if it does."""
         link, trial = self.learner.links.known.get(peer), self.learner.method.trial
-        if link is None or trial is None or not link.is_excluded(self.learner.aggregations):
+        if link is None or trial is None or link.counts(self.learner.aggregations):
             return ""
+        if not link.is_excluded(self.learner.aggregations):
+            return "on trial again"
         if link.tried and link.excess >= trial.tolerance:
             return f"worse than alone by {min(link.excess, 9.99):.0%}"
         return f"no model for {trial.patience} rounds"
@@ -330,5 +332,5 @@ def _trust_in_rows(learner: Learner, peer: str) -> float:
         return 0.0
     if trial is None:
         return 1.0
-    is_proven = link.tried and not link.is_excluded(learner.aggregations)
+    is_proven = link.tried and link.counts(learner.aggregations)
     return trial.trust(link.excess) if is_proven else 0.0

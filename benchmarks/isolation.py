@@ -274,7 +274,8 @@ def main() -> None:
     for name, (batch, every), cores in SETTINGS:
         with contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="alphaedge-")))
-            serve = {"port": 0, "cores": cores}
+            # A quick check must end on a machine whose cores are never idle, too.
+            serve = {"port": 0, "cores": cores, "learner_priority": "normal" if args.quick else "idle"}
             edges = fleet(folder, EDGES, stack.enter_context, batch=batch, every=every, serve=serve)
             rounds = run_rounds(edges, count, seconds)
             if name == "always_busy":

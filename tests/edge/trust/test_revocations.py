@@ -20,7 +20,7 @@ from alphaedge.edge.trust.revocations import (
     sign_revocations,
     verify_revocations,
 )
-from alphaedge.errors import AnnouncementError, CertificateError, ForgedAnnouncement
+from alphaedge.errors import AnnouncementError, CertificateError, ForgedAnnouncement, InvalidValue
 
 from ..credentials import load_credentials, utc_now
 from ..directories import announcement
@@ -85,6 +85,12 @@ def test_a_list_that_the_authority_has_not_signed_is_refused(lie: str) -> None:
 def test_a_list_is_not_decoded_before_its_signature_is_verified() -> None:
     with pytest.raises(ForgedAnnouncement, match="not signed by this fleet's authority"):
         known().offer(SignedRevocations(b'{"number": 9, "revoked": "nonsense"}', b""))
+
+
+def test_a_list_that_is_too_large_for_edges_is_not_signed() -> None:
+    too_many = [RevokedCertificate(f"{n:040x}", "berlin", "2030-01-01") for n in range(10_000)]
+    with pytest.raises(InvalidValue, match=r"revoked.*10,000 certificates.*at most 500,000 bytes"):
+        sign_revocations(RevocationList(1, tuple(too_many)), AUTHORITY)
 
 
 def test_without_certificates_no_list_is_believed() -> None:

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from alphaedge.edge.trust.announcements import SIGNATURE_ALGORITHM
 from alphaedge.edge.trust.certificates import KeyPair
 from alphaedge.edge.trust.incarnation import MAX_COUNT
-from alphaedge.errors import ForgedAnnouncement
+from alphaedge.errors import ForgedAnnouncement, InvalidValue
 
 T = TypeVar("T")
 REVOKED_FILE: Final = "revoked.list"  # in the folder of the authority's certificate
@@ -77,8 +77,11 @@ class SignedRevocations(msgspec.Struct, frozen=True, array_like=True, forbid_unk
 
 
 def sign_revocations(revocations: RevocationList, authority: KeyPair) -> SignedRevocations:
-    """Sign a list with the authority's key."""
+    """Sign a list with the authority's key; a list that every edge would refuse for its size is not signed."""
     payload = msgspec.json.encode(revocations)
+    if len(payload) > MAX_LIST_BYTES:
+        allowed = f"a list of at most {MAX_LIST_BYTES:,} bytes; a new authority starts an empty one"
+        raise InvalidValue("revoked", f"{len(revocations.revoked):,} certificates, {len(payload):,} bytes", allowed)
     return SignedRevocations(payload, authority.key.sign(PURPOSE + payload, SIGNATURE_ALGORITHM))
 
 

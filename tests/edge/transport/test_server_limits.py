@@ -122,7 +122,7 @@ def test_large_requests_of_a_member_do_not_add_up(certs: Path) -> None:
 
 
 @pytest.mark.parametrize("lines", [b"x-long: " + b"x" * 9000 + b"\r\n", b"x-many: x\r\n" * 100])
-def test_a_head_that_is_too_large_is_refused(certs: Path, lines: bytes) -> None:
+def test_a_head_of_a_peer_that_is_too_large_is_refused(certs: Path, lines: bytes) -> None:
     async def test() -> None:
         async with paris(certs) as (address, _, made):
             status, _ = await say(certs, address, HEAD + lines + b"content-length: 1\r\n\r\nx")
@@ -250,7 +250,7 @@ def test_a_request_that_names_too_much_is_counted(certs: Path) -> None:
             answering.fails = PeerRequestTooLarge("a list of 20 keys; allowed: at most 10")
             with pytest.raises(PeerError, match="413: a list of 20 keys"):
                 await ask(berlin, address)
-            assert made.hits.counts == {"berlin": {"work": 1}}
+            assert made.hits.counts == {"berlin": {"entries": 1}}
 
     run(test())
 
@@ -275,7 +275,7 @@ def test_a_member_whose_requests_take_too_long_is_refused_for_a_while(certs: Pat
                     await ask(berlin, address, endpoint=endpoint)
                 assert 10 < refused.value.retry_after <= 20
             assert worked["berlin"] == 4.0
-            assert made.hits.counts == {"berlin": {"share": 2}}
+            assert made.hits.counts == {"berlin": {"cpu": 2}}
             assert await ask(berlin, address, endpoint="gossip") == MODEL
             async with asking(certs, "paris") as other:
                 assert await ask(other, address) == b""

@@ -281,7 +281,7 @@ class LearningLoop:
         if link is None or trial is None or link.counts(self.learner.aggregations):
             return ""
         if not link.is_excluded(self.learner.aggregations):
-            return "on trial again"
+            return "on trial again" if peer in self.learner.links.neighbours else ""
         if link.tried and link.excess >= trial.tolerance:
             return f"worse than alone by {min(link.excess, 9.99):.0%}"
         return f"no model for {trial.patience} rounds"

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, final
 
 Limit = Literal[
-    "connections", "rate", "size", "memory", "work", "share", "encoding", "head", "slow_request", "slow_reader"
+    "connections", "rate", "size", "memory", "entries", "cpu", "encoding", "head", "slow_request", "slow_reader"
 ]
 """Which limit was hit.
 

@@ -59,7 +59,7 @@ STATUS_BY_ERROR: Final[Mapping[type[AlphaEdgeError], int]] = {
 STATUS_BY_LIMIT: Final[Mapping[Limit, int]] = {
     "rate": 429,
     "memory": 429,
-    "share": 429,
+    "cpu": 429,
     "size": 413,
     "encoding": 415,
     "head": 431,
@@ -194,7 +194,7 @@ class PeerServer:
             raise _over("size", f"{length} bytes; {endpoint} takes at most {route.max_bytes}")
         now = asyncio.get_running_loop().time()
         if route.work is not None and (wait := self._work.wait(sender.edge, now)):
-            raise _over("share", "this edge has worked too long for you", wait)
+            raise _over("cpu", "this edge has worked too long for you", wait)
         if self._arriving[sender.edge] + length > max(one.max_bytes for one in self.routes.values()):
             raise _over("memory", "too many large requests at once", 1.0)
         self._arriving[sender.edge] += length
@@ -204,7 +204,7 @@ class PeerServer:
             return await route.handler(sender, body)
         except AlphaEdgeError as error:
             too_large = isinstance(error, PeerRequestTooLarge)
-            raise _Refused(STATUS_BY_ERROR.get(type(error), 500), str(error), "work" if too_large else None) from None
+            raise _Refused(STATUS_BY_ERROR.get(type(error), 500), str(error), "entries" if too_large else None) from None
         except (MemoryError, OSError) as error:
             if isinstance(error, ConnectionError):
                 raise

@@ -69,9 +69,9 @@ def main() -> None:
     rounds = 2 if options.quick else MORE_ROUNDS
     rows, figures = [], {}
     with tempfile.TemporaryDirectory() as folder:
-        control = observe(Path(folder) / "control", None, rounds)
         for name in names:
-            found = observe(Path(folder) / name, name, rounds)
+            control = observe(Path(folder) / name / "control", None, rounds)
+            found = observe(Path(folder) / name / "attacked", name, rounds)
             ratio = statistics.median(found.rates) / statistics.median(control.rates)
             off = found.new_users - control.new_users
             figures[name] = {
@@ -84,10 +84,10 @@ def main() -> None:
                 "score_control": control.score,
             }
             numbers = (found.first, found.after, found.home_share)
-            rows.append([name, f"{ratio:.2f}", *(f"{x:.3f}" for x in numbers), f"{off:+.3f}", f"{found.score:.3f}"])
+            scores = f"{found.score:.3f}", f"{control.score:.3f}"
+            rows.append([name, f"{ratio:.2f}", *(f"{x:.3f}" for x in numbers), f"{off:+.3f}", *scores])
     columns = ["attack", "throughput", "share, 10 rounds", "share, then", "home share after", "new users", "score"]
-    title = f"Attacks on real edges (score of the honest fleet: {control.score:.3f})"
-    report(title, columns, rows, figures, options.json)
+    report("Attacks on real edges", [*columns, "score without"], rows, figures, options.json)
 
 
 if __name__ == "__main__":

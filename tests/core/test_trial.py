@@ -90,6 +90,25 @@ def test_a_peer_that_was_excluded_three_times_is_mixed_again_after_two_passed_tr
     assert bool(second.present.all())
 
 
+def test_a_peer_that_was_once_very_bad_and_recovers_is_excluded_once() -> None:
+    mixing, links = _case()
+    noise = replace(mixing.held, dense=1e6 * torch.randn_like(mixing.held.dense))
+    own = replace(mixing.held, dense=mixing.models.dense[:1].expand_as(mixing.held.dense).clone())
+    trial = Trial(tolerance=1.0)
+    trial.hold(replace(mixing, held=noise), links, [0] * len(links))
+    again = max(link.excluded_until for each in links for link in each.known.values())
+    left = trial.hold(replace(mixing, held=own), links, [again] * len(links))
+    assert bool(left.present.all())
+
+
+def test_peers_are_not_blamed_for_an_edges_own_broken_model() -> None:
+    mixing, links = _case()
+    mixing.models.dense[:] = torch.nan
+    left = Trial().hold(mixing, links, [0] * len(links))
+    assert torch.equal(left.present, mixing.present)
+    assert not any(link.tried for each in links for link in each.known.values())
+
+
 def test_a_peer_that_rests_is_not_tried_even_if_it_answers() -> None:
     mixing, links = _case()
     links[0].known[10].excluded_until = 5
@@ -113,11 +132,10 @@ def test_a_huge_claim_counts_as_far_as_it_is_borne_out_and_not_for_more_than_a_f
     there = left.present
     own = claims[:, :1].expand_as(there)
     assert bool((left.records[:, 1:] <= 4 * own)[there].all())
-    half = Trial(tolerance=1e9)
     for each in links:
         for link in each.known.values():
-            link.excess, link.tried = 0.5e9, True
-    less = replace(half, memory=1.0).hold(replace(mixing, records=claims), links, [1] * len(links))
+            link.excess = 1e9
+    less = Trial(tolerance=1e9, memory=0.5).hold(replace(mixing, records=claims), links, [1] * len(links))
     torch.testing.assert_close(less.records[:, 1:][there], 2 * own[there])
 
 
@@ -134,7 +152,15 @@ def test_claims_count_as_far_as_the_trial_bears_them_out(excess: float) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"tolerance": 0.0}, {"probe": 0.0}, {"probe": 1.5}, {"memory": -0.1}, {"first_rest": 0}, {"longest_rest": 1}],
+    [
+        {"tolerance": 0.0},
+        {"probe": 0.0},
+        {"probe": 1.5},
+        {"memory": -0.1},
+        {"memory": 1.0},
+        {"first_rest": 0},
+        {"longest_rest": 1},
+    ],
 )
 def test_settings_out_of_range_are_refused_by_name(wrong: dict[str, float]) -> None:
     with pytest.raises(InvalidValue, match=next(iter(wrong))):

@@ -4,6 +4,7 @@ The attacks are those of the simulator (``alphaedge.attacks``) and two of the tr
 """
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,13 @@ import pytest
 from alphaedge.attacks.catalog import ATTACKS
 from alphaedge.edge.config import load
 from alphaedge.edge.learning.loop import LearningLoop
+from alphaedge.edge.store.journal import Journal
 
 from .attacker import TRANSPORT
-from .hostile import status
-from .processes import send, tell
+from .hostile import peer, status
+from .processes import Edge, send, tell
 from .storm import Caller, kill_one
-from .zoo import ATTACKER, BATCH, EVERY, HONEST, PERIOD, tastes, zoo
+from .zoo import ATTACKER, BATCH, EVERY, HONEST, PERIOD, Zoo, tastes, zoo
 
 # These publish models that are as good as honest ones, or nearly: there the score counts, not the share.
 HARMLESS = ("free-rider", "poisoned-copy", "poisoned-statistics", "replayed-models", "drift")
@@ -36,8 +38,9 @@ def test_a_harmful_edge_has_no_share_after_ten_rounds_and_its_traces_fade(tmp_pa
         fleet.teach(ALL_ROUNDS)
         for edge, shares in fleet.shares().items():
             assert len(shares) >= ALL_ROUNDS - 1, "the last round may not be in the log yet"
-            assert min(shares[:FIRST_ROUNDS]) < 0.01, f"{edge}: {shares}"
+            assert shares[FIRST_ROUNDS - 1] < 0.01, f"{edge}: {shares}"
             assert max(shares[FIRST_ROUNDS:]) <= 0.05, f"{edge}: {shares}"
+            assert peer(fleet.edges[edge], ATTACKER).pulls > 0, "its model has stood trial"
         fleet.remove_attacker()
         fleet.teach(100 // EVERY)
         for one in fleet.honest:
@@ -56,15 +59,36 @@ def test_edges_beside_one_that_is_of_no_use_learn_on(tmp_path: Path, attack: str
             assert status(one).score > 0.7
             assert status(one).batches_undone == 0
             assert any(peer.pulls > 5 for name, peer in status(one).peers.items() if name in HONEST)
+        assert ACTED[attack](fleet), "it has attacked"
         if attack == "slow-peer":
             assert all(share == 0.0 for rounds in shares.values() for share in rounds)
+
+
+def _is_pulled(fleet: Zoo) -> bool:
+    return all(peer(edge, ATTACKER).pulls > 0 for edge in fleet.honest)
+
+
+def _is_too_slow(fleet: Zoo) -> bool:
+    return bool(fleet.log.events(event="pull_failed", peer=ATTACKER))
+
+
+def _runs_into_limits(fleet: Zoo) -> bool:
+    return all(status(edge).limit_hits.get(ATTACKER, {}).get("size", 0) > 0 for edge in fleet.honest)
+
+
+ACTED: dict[str, Callable[[Zoo], bool]] = dict.fromkeys(HARMLESS, _is_pulled) | {
+    "slow-peer": _is_too_slow,
+    "oversized-requests": _runs_into_limits,
+}
 
 
 def storm(tmp_path: Path, kills: int) -> None:
     """Honest edges are killed again and again beside a hostile one; nothing is lost, and nothing trained twice."""
     rng = random.Random(kills)
     with zoo(tmp_path, "random-model") as fleet:
-        callers = [Caller(edge, random.Random(place)) for place, edge in enumerate(fleet.honest)]
+        fleet.teach(2)
+        assert any(peer(edge, ATTACKER).publication > 0 for edge in fleet.honest)
+        callers = [Caller(edge, random.Random(place), dict(_labels(edge))) for place, edge in enumerate(fleet.honest)]
         for _ in range(kills):
             for caller in callers:
                 for _ in range(rng.randint(1, 8)):
@@ -80,6 +104,15 @@ def storm(tmp_path: Path, kills: int) -> None:
             trained, learner = loop.learner.records, loop.learner
             waiting = BATCH * len(learner.waiting)
             assert trained + waiting == BATCH * learner.revealed == loop.progress.feedback, "each label once"
+            assert learner.aggregations >= 2
+
+
+def _labels(edge: Edge) -> dict[int, float]:
+    """What the journal of an edge holds."""
+    journal = Journal(edge.folder / "data" / "journal.db", readonly=True)
+    found = dict(journal._db.execute("select prediction, label from feedback"))
+    journal.close()
+    return found
 
 
 @pytest.mark.timeout(900)

@@ -28,7 +28,7 @@ Events = list[tuple[str, int, list[float], float]]
 
 
 def tastes(count: int, seed: int) -> Events:
-    """Events of people who like the even items, and a number; a few keep coming back, some are new."""
+    """Events of 200 people who like the even items, depending on a number."""
     rng = random.Random(seed)
     found = []
     for _ in range(count):
@@ -41,7 +41,7 @@ def tastes(count: int, seed: int) -> Events:
 @final
 @dataclass
 class Zoo:
-    """A running fleet. attacker: None if its fourth edge is honest, too."""
+    """A running fleet. taught: periods so far."""
 
     edges: dict[str, Edge]
     log: EdgeLog
@@ -54,21 +54,29 @@ class Zoo:
     def teach(self, periods: int, *, at_once: bool = False) -> float:
         """Let every edge of the fleet learn whole periods; seconds until the honest ones have.
 
-        at_once: send all feedback first, so that nothing but their learning takes time.
+        at_once: all predictions come first, and all feedback at once, so that hardly anything but learning takes time.
         """
-        before = {edge.folder.name: _learned(edge) for edge in self.honest}
-        began = time.monotonic()
-        for step in range(periods):
-            for place, edge in enumerate(self.edges.values()):
-                if edge.process is not None:
-                    tell(edge, send(edge, tastes(PERIOD, 10 * (self.taught + step) + place)))
-            if at_once and step < periods - 1:
-                continue
+        step = periods if at_once else 1
+        seconds = 0.0
+        for _ in range(0, periods, step):
+            goals = {edge.folder.name: _learned(edge) + step * PERIOD for edge in self.honest}
+            labels = [(edge, self._predict(edge, place, step)) for place, edge in enumerate(self.edges.values())]
+            began = time.monotonic()
+            for edge, some in labels:
+                for one in some:
+                    tell(edge, one)
             for edge in self.honest:
-                wanted = before[edge.folder.name] + (step + 1) * PERIOD
+                wanted = goals[edge.folder.name]
                 wait_for(lambda e=edge, w=wanted: _learned(e) >= w, f"{edge.folder.name} to have learned")  # type: ignore[misc]
-        self.taught += periods
-        return time.monotonic() - began
+            seconds += time.monotonic() - began
+            self.taught += step
+        return seconds
+
+    def _predict(self, edge: Edge, place: int, periods: int) -> list[list[tuple[int, float]]]:
+        """Predictions of some periods, and the labels to tell; none of an edge that has left."""
+        if edge.process is None:
+            return []
+        return [send(edge, tastes(PERIOD, 10 * (self.taught + step) + place)) for step in range(periods)]
 
     def shares(self) -> dict[str, list[float]]:
         """The attacker's share in each round of every honest edge, in order."""

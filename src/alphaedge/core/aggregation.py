@@ -25,6 +25,7 @@ from alphaedge.errors import check_number
 
 # Below this sum the weights say nothing: the edge's own model stays.
 SMALLEST_SUM: Final = 1e-6
+MAX_RECORDS_RATIO: Final = 4.0  # the most records that a peer's claim counts for, as a multiple of the edge's own
 
 
 @final

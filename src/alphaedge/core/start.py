@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 START_MODELS: Final = 5  # that a newcomer asks for
-ENOUGH_MODELS: Final = 3  # that it waits for: fewer can't outvote a hostile one
 
 
 def median(values: Tensor, there: Tensor | None = None) -> Tensor:

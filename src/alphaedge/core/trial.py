@@ -5,16 +5,18 @@ on, and compared with M_i itself:
 
     e_ij = L(M_i + s X_j) / L(M_i) - 1                smoothed over rounds, e <- memory e + (1 - memory) e_ij
 
-A model of ``tolerance`` or more above the own loss is excluded: it takes no part in the mix, its weight falls to 0, and
-it is no candidate for some rounds, twice as many after each further exclusion. A peer that was excluded again and again
-has to pass several trials before it is mixed again. A peer whose model does not come for some rounds is no candidate
-either; it keeps its weight. Below the tolerance, what a peer claims to have learned from counts as far as the trial
-bears it out: fully for e <= 0, down to nothing at ``tolerance``, and never for more than ``max_claim`` times what the
-edge itself has learned from.
+A peer whose smoothed excess reaches ``tolerance`` is excluded: its model takes no part in the mix, its weight falls to
+0, and it is no candidate for some rounds, twice as many after each further exclusion. After several exclusions it must
+pass several trials before it is mixed again. However bad a model was, no more than ``tolerance`` of it is carried over,
+so that a peer that recovers is not excluded for its past. A peer whose model does not come for some rounds is excluded
+as well; it keeps its weight. Below the tolerance, what a peer claims to have learned from counts as far as the trial
+bears it out: fully for e <= 0, down to nothing at ``tolerance``, and never for more than ``MAX_RECORDS_RATIO``
+times what the edge itself has learned from.
 
 The probe is a mixture, not the peer's model alone: models of edges with other users can be bad alone and good to mix.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, final
@@ -22,7 +24,7 @@ from typing import Any, Final, final
 import torch
 from torch import Tensor
 
-from alphaedge.core.aggregation import Mixing, mixture
+from alphaedge.core.aggregation import MAX_RECORDS_RATIO, Mixing, mixture
 from alphaedge.core.home import SMALLEST_LOSS
 from alphaedge.core.links import Link, Links
 from alphaedge.errors import check_number
@@ -39,7 +41,6 @@ class Trial:
     memory: how much of the excess is carried over from earlier rounds.
     patience: rounds in a row without a model after which a peer is excluded as well.
     first_rest, longest_rest: rounds for which an excluded peer is no candidate.
-    max_claim: the most examples that a peer's claim counts for, as a multiple of the edge's own.
     """
 
     tolerance: float = 0.1
@@ -48,16 +49,14 @@ class Trial:
     patience: int = 3
     first_rest: int = 2
     longest_rest: int = 16
-    max_claim: float = 4.0
 
     def __post_init__(self) -> None:
         check_number("tolerance", self.tolerance, above=0)
         check_number("probe", self.probe, above=0, high=1)
-        check_number("memory", self.memory, low=0, high=1)
+        check_number("memory", self.memory, low=0, below=1)
         check_number("patience", self.patience, low=1, whole=True)
         check_number("first_rest", self.first_rest, low=1, whole=True)
         check_number("longest_rest", self.longest_rest, low=self.first_rest, whole=True)
-        check_number("max_claim", self.max_claim, above=0)
 
     def hold(self, mixing: Mixing, links: Sequence[Links[Any]], aggregations: Sequence[int]) -> Mixing:
         """Put every present peer on trial; the mixing that is left, with claims as far as they are borne out.
@@ -72,12 +71,12 @@ class Trial:
                 if not present[g][p]:
                     continue
                 known = link.known[peer]
-                if not known.is_excluded(number):
+                if not known.is_excluded(number) and not math.isnan(excess[g][p]):
                     self._judge(known, excess[g][p], number)
                 present[g][p] = known.counts(number)
                 trust[g, p] = self.trust(known.excess)
         own, claims = mixing.records[:, :1], mixing.records[:, 1:]
-        records = torch.cat([own, claims.minimum(self.max_claim * own) * trust], dim=1)
+        records = torch.cat([own, claims.minimum(MAX_RECORDS_RATIO * own) * trust], dim=1)
         return replace(mixing, held=replace(mixing.held, present=torch.tensor(present)), records=records)
 
     def note_presence(self, link: Link, came: bool, aggregation: int) -> None:
@@ -93,7 +92,7 @@ class Trial:
 
     def _judge(self, link: Link, excess: float, aggregation: int) -> None:
         """Note the outcome of a trial; a peer that is excluded loses its weight and what the rule keeps of it."""
-        link.excess = self.memory * link.excess + (1 - self.memory) * excess  # at first sight half of it counts
+        link.excess = self.memory * min(link.excess, self.tolerance) + (1 - self.memory) * excess
         link.tried = True
         if link.excess < self.tolerance:
             link.exclusions //= 2
@@ -106,7 +105,10 @@ class Trial:
         link.exclusions, link.excluded_until = link.exclusions + 1, aggregation + 1 + rest
 
     def _excess(self, mixing: Mixing) -> Tensor:
-        """The excess loss of every peer's probe, [g, P]; 0 where a peer is not present."""
+        """The excess loss of every peer's probe, [g, P]; 0 where a peer is not present.
+
+        NaN where the edge's own loss is not finite: then there is nothing to compare with.
+        """
         edges, width = mixing.present.shape
         shares = self.probe * torch.eye(width + 1, dtype=mixing.models.dense.dtype)
         own, probes = mixing.records.new_zeros(edges), mixing.records.new_zeros(edges, width)
@@ -115,5 +117,6 @@ class Trial:
             parts = list(zip(objective.own, objective.differences, strict=True))
             probed = [[mixture(share.expand(edges, -1), mine, x) for mine, x in parts] for share in shares[1:]]
             probes += torch.stack([objective.loss(mixed) for mixed in probed], dim=1)
-        excess = probes / own.unsqueeze(1).clamp(min=SMALLEST_LOSS) - 1
-        return excess.nan_to_num(nan=MAX_EXCESS, posinf=MAX_EXCESS).clamp(max=MAX_EXCESS)
+        alone = own.unsqueeze(1).expand_as(probes)
+        excess = (probes / alone.clamp(min=SMALLEST_LOSS) - 1).nan_to_num(nan=MAX_EXCESS, posinf=MAX_EXCESS)
+        return torch.where(torch.isfinite(alone), excess.clamp(max=MAX_EXCESS), torch.nan)

@@ -83,8 +83,8 @@ def _goals(scores: dict[str, Columns]) -> list[Block]:
         for attack, margin in (("flipped-labels", 0.0), (NONE, HONEST_MARGIN)):
             gap = _gap(columns[attack], "alphaedge-trusting")
             if gap is not None:
-                below = f"wholly below {-margin:g}"
-                name = f"{title(data)}, {attack}: AlphaEdge (trusting) not better, interval not {below}"
+                allowed = f", more than {margin}" if margin else ""
+                name = f"{title(data)}, {attack}: not clearly below AlphaEdge (trusting){allowed}"
                 body.append(_row(name, gap, gap.mean + (gap.ci95 or 0.0) >= -margin))
     return [Heading("Goals under attack", 3), Grid(["goal", "AlphaEdge's lead", "reached"], body)] if body else []
 

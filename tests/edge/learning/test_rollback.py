@@ -1,15 +1,19 @@
 """Batches that would break the model are undone; after several in a row the learner goes back to a good state."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from alphaedge.core.rules.aggregation.learned import Learned
 from alphaedge.edge.config import load
 from alphaedge.edge.learning.checkpoints import Checkpoints, Progress, unpack_state
 from alphaedge.edge.learning.learner import Examples, Learner
 from alphaedge.edge.learning.loop import LearningLoop
-from alphaedge.edge.learning.rollback import MAX_UNDONE, START, last_good
+from alphaedge.edge.learning.publication import PullRequest
+from alphaedge.edge.learning.rollback import MAX_UNDONE, START, last_good, roll_back
 from alphaedge.edge.store.learned_mark import read_learned_mark
 from alphaedge.edge.store.status import LearnerStatus, read_learner_status
 from alphaedge.errors import RolledBack
@@ -45,20 +49,28 @@ def test_nothing_of_a_batch_that_breaks_the_model_is_learned() -> None:
     assert me.learn(fleet.examples(0, 2)), "the next batch is learned as ever"
 
 
-def test_a_batch_that_waits_for_the_mix_is_undone_too() -> None:
+def test_a_batch_that_waits_for_the_mix_is_undone_too_and_the_round_is_due_all_the_same() -> None:
     fleet = shop_fleet()
-    me = fleet.learner("0")
-    for number in range(EVERY - 1):
+    fleet.method = replace(fleet.method, aggregation=replace(Learned(), weight_batches=1))
+    me, every = fleet.learner("0"), fleet.method.aggregate_every
+    for number in range(every - 1):
         me.learn(fleet.examples(0, number))
-    waiting = len(me.waiting)
-    assert not me.learn(broken(fleet.examples(0, EVERY - 1)))
-    assert len(me.waiting) == waiting
+    assert not me.learn(broken(fleet.examples(0, every - 1)))
+    assert me.waiting == []
+    assert me.due
+    assert me.mix([]) == {"0": 1.0}
+    me.finish_round(["0"], {})
+    assert not me.due
 
 
 def wreck(learner: Learner, value: float = 1e38) -> None:
     """Make its models useless: by default they are finite, but so large that no batch can be learned."""
     for state in learner.states.values():
         state.dense[:] = value
+
+
+def wreck_mixed(learner: Learner) -> None:
+    learner.mixed.dense[:] = 1e38
 
 
 def one_round(folder: Path, batches: int) -> LearningLoop:
@@ -84,7 +96,7 @@ def test_after_several_undone_batches_the_learner_goes_back_to_its_last_good_sta
     assert wrong == []
     assert torch.equal(restored.mixed.dense, good)
     assert (progress.feedback, progress.undone, progress.rollbacks) == (passed_over, MAX_UNDONE, 1)
-    assert restored.publication.number == publication, "what peers have pulled is never published again"
+    assert restored.publication.number == publication, "it never goes down"
 
     again = LearningLoop(load(tmp_path / "edge.toml"), tmp_path)
     assert again.learner.revealed == 2 * EVERY, "and it learns on from there"
@@ -92,16 +104,43 @@ def test_after_several_undone_batches_the_learner_goes_back_to_its_last_good_sta
 
 
 def test_a_crash_during_a_rollback_ends_in_the_same_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    loop = one_round(tmp_path, 3 * EVERY)
-    wreck(loop.learner)
-    for _ in range(MAX_UNDONE - 1):
-        loop.step()
+    one_round(tmp_path / "one", 3 * EVERY)
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    ends = []
+    for folder, crash in ((tmp_path / "one", None), (tmp_path / "two", "write_learned_mark")):
+        spoil_newest_checkpoint(folder)
+        with monkeypatch.context() as patch:
+            if crash:
+                patch.setattr(f"alphaedge.edge.learning.loop.{crash}", _crash)
+            with pytest.raises((RolledBack, SystemExit)):
+                LearningLoop(load(folder / "edge.toml"), folder)
+        again = LearningLoop(load(folder / "edge.toml"), folder)
+        ends.append((tensors(again.learner), again.progress))
+    assert all(torch.equal(a, b) for a, b in zip(ends[0][0], ends[1][0], strict=True))
+    assert ends[0][1] == ends[1][1]
+    assert ends[0][1].rollbacks == 1
+
+
+def _crash(*_: object) -> None:
+    raise SystemExit
+
+
+def test_a_crash_before_the_new_checkpoint_leads_to_the_same_rollback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_round(tmp_path, 3 * EVERY)
+    spoil_newest_checkpoint(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(Checkpoints, "save", lambda *_: (_ for _ in ()).throw(SystemExit))
+        patch.setattr(Checkpoints, "save", _crash)
         with pytest.raises(SystemExit):
-            loop.step()
-    again = LearningLoop(load(tmp_path / "edge.toml"), tmp_path)
-    assert again.learner.revealed == 2 * EVERY, "the checkpoint and the journal hold no wreck"
+            LearningLoop(load(tmp_path / "edge.toml"), tmp_path)
+    with pytest.raises(RolledBack):
+        LearningLoop(load(tmp_path / "edge.toml"), tmp_path)
+
+
+def undone(learner: Learner, batch: Examples) -> Learner:
+    learner.undone = [batch]
+    return learner
 
 
 def test_a_bad_checkpoint_is_passed_over_for_an_older_one_and_for_the_start(tmp_path: Path) -> None:
@@ -111,19 +150,60 @@ def test_a_bad_checkpoint_is_passed_over_for_an_older_one_and_for_the_start(tmp_
     for number in range(2):
         good.learn(fleet.examples(0, number))
     store.save(good, "s", Progress(feedback=10))
-    bad = fleet.learner("0")
+    bad = undone(fleet.learner("0"), batch)
     bad.aggregations = 1
     wreck(bad, torch.nan)
     store.save(bad, "s", Progress(feedback=20))
-    found = last_good(bad, store, "s", batch)
+    found = last_good(bad, store, "s", Progress())
     assert found is not None
     assert torch.equal(found[1].mixed.dense, good.mixed.dense)
+    twice = last_good(bad, store, "s", Progress(rolled_back_at=1))
+    assert twice is not None
+    assert twice[0] == START, "a rollback that did not help is not repeated"
     bad.aggregations = 2
     store.save(bad, "s", Progress(feedback=30))
-    found = last_good(bad, store, "s", batch)
+    found = last_good(bad, store, "s", Progress())
     assert found is not None
     assert found[0] == START
-    assert last_good(bad, store, "s", broken(batch)) is None, "no state can learn this batch: it is to blame"
+    assert last_good(undone(bad, broken(batch)), store, "s", Progress()) is None, "no state can learn this batch"
+
+
+def test_a_state_that_still_learns_other_batches_is_kept(tmp_path: Path) -> None:
+    fleet = shop_fleet()
+    me, store = fleet.learner("0"), Checkpoints(tmp_path)
+    store.save(me, "s", Progress())
+    me.learn(fleet.examples(0, 0))
+    assert last_good(undone(me, fleet.examples(0, 1)), store, "s", Progress()) is None
+
+
+def test_after_a_rollback_to_the_start_peers_can_pull_and_who_was_excluded_stays_so(tmp_path: Path) -> None:
+    fleet = shop_fleet()
+    fleet.live()
+    bad, store = fleet.edges["0"], Checkpoints(tmp_path)
+    number = bad.publication.number
+    hostile = bad.links.neighbours[0]
+    link = bad.links.known[hostile]
+    link.weight, link.exclusions, link.excluded_until = 0.0, 2, bad.aggregations + 5
+    roll_back(bad.anew(), bad, store, "s", Progress())
+    again = bad.anew()
+    progress, _ = store.restore(again, "s")
+    assert (progress.rollbacks, progress.rolled_back_at) == (1, bad.aggregations + 1)
+    none = tuple(torch.empty(0, dtype=torch.long) for _ in again.tables)
+    answer = again.publication.answer(PullRequest(0, none, none), again.tables)
+    assert answer.number == number
+    assert answer.dense.shape == bad.mixed.dense[0].shape
+    assert again.links.known[hostile].is_excluded(again.aggregations)
+    assert again.links.known[hostile].weight == 0
+
+
+def test_batches_undone_after_the_mix_count_as_well(tmp_path: Path) -> None:
+    loop = learning(tmp_path, EVERY)
+    loop.start_round()
+    wreck_mixed(loop.learner)
+    loop.learner.undone = [loop.learner.waiting[0]] * (MAX_UNDONE - 1)
+    loop.learner.last_trained = None
+    with pytest.raises(RolledBack):
+        loop.finish_round({}, ["berlin"], {})
 
 
 def test_a_live_edge_with_a_wrecked_state_recovers_by_itself(tmp_path: Path) -> None:

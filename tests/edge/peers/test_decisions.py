@@ -206,15 +206,33 @@ def test_a_new_edge_starts_from_the_models_of_several_peers() -> None:
     assert edge.decisions.phase == "learning"
 
 
-def test_a_new_edge_asks_five_peers_and_starts_when_three_have_answered() -> None:
+def test_a_new_edge_asks_five_peers_and_waits_for_all_of_them() -> None:
     edge = Edge(wants_model=True)
     pulls = asked(edge.observe(fleet=fleet(*"abcdefgh")))
     assert len({pull.peer for pull in pulls}) == 5
-    assert [edge.on(PullEnded(pull.ticket, model())) for pull in pulls[:2]] == [[], []]
-    started, *_ = edge.on(PullEnded(pulls[2].ticket, model()))
+    assert [edge.on(PullEnded(pull.ticket, model())) for pull in pulls[:4]] == [[]] * 4, "the quickest may be hostile"
+    started, *_ = edge.on(PullEnded(pulls[4].ticket, model()))
     assert isinstance(started, StartFrom)
-    assert len(started.models) == 3
-    assert edge.on(PullEnded(pulls[3].ticket, model())) == [], "what comes later is of no use"
+    assert len(started.models) == 5
+
+
+def test_a_new_edge_beside_peers_that_never_answer_learns_alone() -> None:
+    edge = Edge(wants_model=True)
+    assert len(asked(edge.observe())) == 2
+    edge.observe(after=9.9)
+    assert edge.decisions.phase == "starting"
+    assert not any(isinstance(c, StartFrom) for c in edge.observe(after=0.2))
+    assert edge.decisions.phase == "learning"
+
+
+def test_a_peer_that_is_banned_after_its_model_has_come_is_not_started_from() -> None:
+    edge = Edge(wants_model=True)
+    by_peer = {pull.peer: pull for pull in asked(edge.observe())}
+    edge.on(PullEnded(by_peer["boston"].ticket, model(5)))
+    edge.observe(policy=DENY_BOSTON)
+    (started, *_) = edge.on(PullEnded(by_peer["paris"].ticket, model(7)))
+    assert isinstance(started, StartFrom)
+    assert list(started.models) == ["paris"]
 
 
 def test_a_slow_peer_does_not_hold_up_a_new_edge_that_has_another_model() -> None:

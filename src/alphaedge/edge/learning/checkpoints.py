@@ -43,14 +43,17 @@ class Progress(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """How far a learner is in its journal, and the scores of its predictions so far.
 
     feedback: number of the last feedback in the state. scores: batches that have a score. total: sum of the scores.
-    undone: batches that were undone. rollbacks: to an earlier state.
+    batches: learned. undone: batches that were undone. rollbacks: to an earlier state. rolled_back_at: the aggregation
+    that the last of them counts as, -1 without one.
     """
 
     feedback: int = 0
     scores: int = 0
     total: float = 0.0
+    batches: int = 0
     undone: int = 0
     rollbacks: int = 0
+    rolled_back_at: int = -1
 
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -258,6 +261,7 @@ def unpack_state(learner: Learner, data: bytes, schema: str) -> Progress:
         learner.links = Links.start(header.neighbours, learner.method.aggregation.memory)
     learner.records, learner.revealed, learner.aggregations = header.records, header.revealed, header.aggregations
     learner.topology = dict(header.topology)
+    learner.note_round_end()
     return header.progress
 
 

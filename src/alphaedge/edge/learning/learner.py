@@ -80,13 +80,20 @@ class Learner:
         self.records = self.revealed = self.aggregations = 0
         self.waiting: list[Examples] = []  # for the mix to come
         self.gave_up_start = False  # whether the peers' models to start from were of no use
-        self.undone_after_mix = 0  # batches
+        self.undone: list[Examples] = []  # batches since the last one that was trained on
+        self.last_trained: Examples | None = None
+        self.batches_undone = 0
+        self._round_ended_at = 0  # ``revealed`` at the end of the last round
         self.reset = False  # whether the mixed model started anew in this round
 
     @property
     def states(self) -> dict[str, ModelState]:
         """The edge's models by name: the mixed one, and the home model if the method has one."""
         return {"mixed": self.mixed} | ({"home": self.home} if self.home is not None else {})
+
+    def note_round_end(self) -> None:
+        """Note that no round is due for what was revealed up to now; a restored state is one at the end of a round."""
+        self._round_ended_at = self.revealed
 
     def join(self, candidates: Sequence[str]) -> None:
         """Choose the first neighbours."""
@@ -139,18 +146,23 @@ class Learner:
         if self.revealed == 0:
             self._check_start(batch)
         self.revealed += 1
-        return self._or_undo(batch, lambda: self._learn(examples, batch))
+        return self._or_undo(examples, batch, lambda: self._learn(examples, batch))
 
-    def _or_undo(self, batch: Batch, work: Callable[[], object]) -> bool:
+    def _or_undo(self, examples: Examples, batch: Batch, work: Callable[[], object]) -> bool:
+        """Do what changes the models by a batch, or nothing of it if they would no longer be finite."""
         named = [rows[0] if self.online.for_rows.lazy_rows else None for rows in batch.rows]
         before = [ModelBefore(state, named) for state in self.states.values()]
         records, lead, unused, waiting = self.records, self.lead, self.unused, list(self.waiting)
         work()
         if all(model.is_intact() for model in before) and bool(torch.isfinite(self.lead).all()):
+            if self.records > records:  # a batch that waits for the mix is yet to be trained on
+                self.undone, self.last_trained = [], examples
             return True
         for model in before:
             model.restore()
         self.records, self.lead, self.unused, self.waiting = records, lead, unused, waiting
+        self.undone.append(examples)
+        self.batches_undone += 1
         return False
 
     def _learn(self, examples: Examples, batch: Batch) -> None:
@@ -192,7 +204,7 @@ class Learner:
     @property
     def due(self) -> bool:
         """Whether a round is due."""
-        return bool(self.waiting) and self.revealed % self.method.aggregate_every == 0
+        return self.revealed % self.method.aggregate_every == 0 and self.revealed > self._round_ended_at
 
     def start_round(self) -> None:
         """Begin a round: publish the model as it was trained, unless the method publishes mixed models.
@@ -220,15 +232,14 @@ class Learner:
         self.topology = self.links.shares()
         if not self.records:
             return
-        statistics = self.model.statistics()
-        self.publication = Publication(
-            self.publication.number + 1,
-            self.records,
-            self.mixed.dense[0].clone(),
-            {name: self.mixed.buffers[name][0].clone() for name in statistics},
-        )
+        self.publication = self.snapshot(self.publication.number + 1)
         for table in self.tables:
             table.publish(self.publication.number)
+
+    def snapshot(self, number: int) -> Publication:
+        """The mixed model as a publication of that number; its rows are in the tables."""
+        statistics = {name: self.mixed.buffers[name][0].clone() for name in self.model.statistics()}
+        return Publication(number, self.records, self.mixed.dense[0].clone(), statistics)
 
     def request(self, peer: str) -> PullRequest:
         """What to ask a neighbour for."""
@@ -243,10 +254,10 @@ class Learner:
     def mix(self, answered: Sequence[str]) -> dict[str, float]:
         """Mix in the models held of the neighbours that answered; the shares of the mix, own share under the own name.
 
-        If nobody answered the edge's own model stays.
+        If nobody answered, or no batch is left to learn weights on, the edge's own model stays.
         """
         present = [peer in answered for peer in self.links.neighbours]
-        if not any(present) or not self.method.aggregation.uses_peers or self.reset:
+        if not any(present) or not self.method.aggregation.uses_peers or self.reset or not self.waiting:
             return {self.name: 1.0}
         peers = list(self.links.neighbours)
         batches = [self._batch(examples) for examples in self.waiting]  # first: it may make room for new ids
@@ -301,17 +312,18 @@ class Learner:
         """End a round: choose neighbours if it is time to, publish a mixed model, train on what waited for the mix.
 
         absent: neighbours whose model did not come. Returns why the choice of neighbours was refused, if it was; they
-        stay as they are then. Batches that had to be undone count in ``undone_after_mix``.
+        stay as they are then.
         """
         refused = self._select(candidates, topology, absent) if self.method.aggregation.uses_peers else None
         self.aggregations += 1
+        self.note_round_end()
         if self.method.publish == "mixed":
             self._publish()
         waiting, self.waiting = self.waiting, []
         if not self.reset:
             for examples in waiting:
                 batch = self._batch(examples)
-                self.undone_after_mix += not self._or_undo(batch, partial(self._train, batch))
+                self._or_undo(examples, batch, partial(self._train, batch))
         self.reset = False
         return refused
 

@@ -82,7 +82,6 @@ class LearningLoop:
         self._writer = ParameterWriter(data / "parameters", self.schema)
         self.progress, wrong = self._checkpoints.restore(self.learner, self.schema)
         self._saved = self.progress.feedback
-        self._undone = 0  # batches in a row
         for reason in wrong:
             warn("checkpoint_refused", reason=reason)
         before = read_learner_status(self._status_file)
@@ -138,8 +137,8 @@ class LearningLoop:
             self._features.from_bytes([one.features for one in labelled]), self.learner.model.fields
         )
         labels = torch.tensor([one.label for one in labelled], dtype=self.learner.model.dtype)
-        examples = Examples(inputs, labels)
-        self._learn(examples, labelled[0].number)
+        undone = self.learner.batches_undone
+        self._learn(Examples(inputs, labels))
         outputs = torch.tensor([[one.output for one in labelled]], dtype=torch.float64)
         score = float(self._score(outputs, labels.double().unsqueeze(0)))
         if not math.isnan(score):  # a batch with a single class has no score
@@ -147,37 +146,40 @@ class LearningLoop:
             self.progress.total += score
             self._recent.append(score)
         self.progress.feedback = labelled[-1].number
-        if self._undone >= MAX_UNDONE:
-            self._roll_back(examples)
+        self._note_undone(undone)
         self._replay_adoptions()
         return True
 
-    def _learn(self, examples: Examples, number: int) -> None:
+    def _learn(self, examples: Examples) -> None:
         """Learn from a batch, unless that would break the model."""
-        if self.learner.learn(examples):
-            self._undone = 0
-        else:
-            self._undone += 1
-            self._note_undone(1, number)
+        self.progress.batches += self.learner.learn(examples)
         if self.learner.gave_up_start:
             self.learner.gave_up_start = False
             warn("start_given_up", reason="on the first batch the peers' model was far worse than none")
 
-    def _note_undone(self, batches: int, number: int) -> None:
-        self.progress.undone += batches
-        warn("batch_undone", batches=batches, first_feedback=number, reason="the model would no longer be finite")
+    def _note_undone(self, before: int) -> None:
+        """Report batches that were undone; after several in a row, roll back. before: those undone until now."""
+        learner = self.learner
+        if learner.batches_undone == before:
+            return
+        self.progress.undone += learner.batches_undone - before
+        reason = "the model would no longer be finite"
+        warn("batch_undone", batches=learner.batches_undone - before, up_to=self.progress.feedback, reason=reason)
+        if len(learner.undone) >= MAX_UNDONE:
+            self._roll_back()
 
-    def _roll_back(self, examples: Examples) -> None:
-        """Give way to a learner that starts from an earlier state, if there is one from which the batch is learned."""
-        self._undone = 0
-        found = last_good(self.learner, self._checkpoints, self.schema, examples)
+    def _roll_back(self) -> None:
+        """Give way to a learner that starts from an earlier state, if there is one that can learn what was undone."""
+        learner, progress = self.learner, self.progress
+        found = last_good(learner, self._checkpoints, self.schema, progress)
+        learner.undone = []
         if found is None:
-            warn("rollback_refused", reason="the batch breaks every earlier state, too")
+            warn("rollback_refused", reason="these batches break earlier states, too, or other batches do no harm")
             return
         name, good = found
-        roll_back(good, self.learner, self._checkpoints, self.schema, self.progress)
-        write_learned_mark(self._status_file.parent, LearnedMark(self.progress.feedback, self._saved))
-        raise RolledBack(f"{MAX_UNDONE} batches in a row were undone; the learner goes back to {name}")
+        roll_back(good, learner, self._checkpoints, self.schema, progress)
+        write_learned_mark(self._status_file.parent, LearnedMark(progress.feedback, self._saved))
+        raise RolledBack(f"{MAX_UNDONE} batches in a row were undone; the learner rolls back to {name}")
 
     def start_round(self) -> None:
         """Begin a round: publish what was learned."""
@@ -257,10 +259,9 @@ class LearningLoop:
         except RuleError as error:  # a rule of the operator's own: the edge goes on with its own model
             warn("aggregation_rule_failed", reason=error)
             shares = {self.config.edge: 1.0}
+        undone = learner.batches_undone
         refused = learner.finish_round(candidates, topology, () if learner.reset else absent)
-        if learner.undone_after_mix:
-            self._note_undone(learner.undone_after_mix, self._saved + 1)
-            learner.undone_after_mix = 0
+        self._note_undone(undone)
         if refused is not None:
             warn("selection_rule_failed", reason=refused)
         for peer, link in learner.links.known.items():
@@ -301,7 +302,7 @@ class LearningLoop:
     def report(self, peers: dict[str, PeerStatus], now: float, others: Mapping[str, EdgeView] = {}) -> None:
         """Write the status. others: the rest of the fleet, as this edge sees it."""
         status, learner, progress = self.status, self.learner, self.progress
-        status.batches, status.records, status.aggregations = learner.revealed, learner.records, learner.aggregations
+        status.batches, status.records, status.aggregations = progress.batches, learner.records, learner.aggregations
         status.feedback, status.scores = progress.feedback, progress.scores
         status.batches_undone, status.rollbacks = progress.undone, progress.rollbacks
         status.score = progress.total / progress.scores if progress.scores else 0.0

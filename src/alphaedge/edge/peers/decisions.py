@@ -16,7 +16,7 @@ from typing import Final, Literal, final
 
 from torch import Tensor
 
-from alphaedge.core.start import ENOUGH_MODELS, START_MODELS
+from alphaedge.core.start import START_MODELS
 from alphaedge.edge.learning.publication import PulledModel
 from alphaedge.edge.peers.commands import (
     AdoptRows,
@@ -211,8 +211,10 @@ class PeerDecisions:
     def _find_start(self, now: float) -> list[Command]:
         pulls, sources = self._pulls["start"], self.sources()
         timeout = SHORT_START_TIMEOUT_SECONDS if self._seen.has_feedback else START_TIMEOUT_SECONDS
-        if pulls.waiting:  # a slow peer does not hold the others' models up for long
-            return self._start_from(pulls.models) if pulls.models and now - self._asked >= timeout else []
+        if pulls.waiting:  # a slow peer does not hold the others' models up for long, nor the edge
+            if now - self._asked >= (timeout if pulls.models else START_TIMEOUT_SECONDS):
+                return self._start_from(pulls.models)
+            return []
         self._known_since = min(self._known_since, now) if sources else math.inf
         if now - self._began >= timeout or now - self._known_since >= SHORT_START_TIMEOUT_SECONDS:
             self.phase = "learning"  # the first edge of a fleet starts from nothing
@@ -222,12 +224,15 @@ class PeerDecisions:
         return [self._pull("start", peer) for peer in self._rng.sample(ready, min(START_MODELS, len(ready)))]
 
     def _end_start(self) -> list[Command]:
+        """All asked are waited for: whoever is hostile would answer first."""
         pulls = self._pulls["start"]
-        is_over = len(pulls.models) >= ENOUGH_MODELS or (pulls.models and not pulls.waiting)
-        return self._start_from(pulls.models) if is_over else []
+        return self._start_from(pulls.models) if pulls.models and not pulls.waiting else []
 
     def _start_from(self, models: Mapping[str, PulledModel]) -> list[Command]:
         self.phase, self._pulls["start"] = "learning", _Gathering()
+        models = {peer: model for peer, model in models.items() if not self._is_forbidden(peer)}
+        if not models:
+            return []
         publications = {peer: model.number for peer, model in models.items()}
         return [StartFrom(models), Log("started_from_peers", {"publications": publications})]
 

@@ -204,9 +204,9 @@ class PeerDriver:
         return events.PullsStarted(self._neighbours(command.candidates))
 
     def _neighbours(self, candidates: Sequence[str]) -> tuple[str, ...]:
-        """The neighbours; if there are none, the first ones are chosen."""
+        """The neighbours; the first ones are chosen here. Later, an edge whose peers are all excluded has none."""
         learner = self.learning.learner
-        if not learner.links.neighbours and len(candidates) > 1:
+        if not learner.links.known and len(candidates) > 1:
             learner.join(candidates)
         return tuple(learner.links.neighbours)
 

@@ -204,7 +204,9 @@ class PeerServer:
             return await route.handler(sender, body)
         except AlphaEdgeError as error:
             too_large = isinstance(error, PeerRequestTooLarge)
-            raise _Refused(STATUS_BY_ERROR.get(type(error), 500), str(error), "entries" if too_large else None) from None
+            raise _Refused(
+                STATUS_BY_ERROR.get(type(error), 500), str(error), "entries" if too_large else None
+            ) from None
         except (MemoryError, OSError) as error:
             if isinstance(error, ConnectionError):
                 raise

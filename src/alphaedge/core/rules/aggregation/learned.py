@@ -11,18 +11,24 @@ so one gradient of the mixture gives all K + 1, and no copy of a model enters au
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, final
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from alphaedge.core.aggregation import Mixing, Objective, PeerMemory, Weights, mixture, normalise, take_part
+from alphaedge.core.aggregation import (
+    MAX_RECORDS_RATIO,
+    Mixing,
+    Objective,
+    PeerMemory,
+    Weights,
+    mixture,
+    normalise,
+    take_part,
+)
 from alphaedge.core.rules.optimizer.adam import Adam
 from alphaedge.errors import check_number
-
-# The most records that a peer's model may claim, as a multiple of this edge's own.
-MAX_RECORDS_RATIO: Final = 4.0
 
 
 @final

@@ -283,7 +283,7 @@ def test_edges_are_sorted_by_score_within_their_cluster() -> None:
 def test_dots_of_equal_scores_do_not_hide_each_other() -> None:
     figure = figures.score_per_edge(summary({name: [0.5] * 200 for name in STYLES}))
     x = np.concatenate([np.asarray(each.get_xdata()) for each in only(figure).get_lines()])
-    assert len(np.unique(x.round(6))) == 9 * 200
+    assert len(np.unique(x.round(6))) == len(STYLES) * 200
 
 
 # all of them

@@ -36,9 +36,9 @@ def test_generated_sections_are_current() -> None:
 
 
 def test_generated_sections_are_what_is_between_the_comments() -> None:
-    page = "# A\n\n<!-- generated: alerts -->\nold\n<!-- end of generated -->\n\nBy hand.\n"
+    page = "# A\n\n<!-- generated: alerts -->\nwhat was there\n<!-- end of generated -->\n\nBy hand.\n"
     fresh = fill(page)
-    assert "old" not in fresh
+    assert "what was there" not in fresh
     assert fresh.startswith("# A\n\n<!-- generated: alerts -->\n\n| alert |")
     assert fresh.endswith("\n\n<!-- end of generated -->\n\nBy hand.\n")
     assert fill(fresh) == fresh

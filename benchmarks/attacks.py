@@ -14,9 +14,9 @@ from typing import final
 
 from alphaedge.attacks.catalog import ATTACKS
 from benchmarks.common import arguments, report
-from tests.edge.attacker import TRANSPORT
+from tests.edge.attacks.attacker import TRANSPORT
+from tests.edge.attacks.zoo import EVERY, Zoo, zoo
 from tests.edge.hostile import status
-from tests.edge.zoo import EVERY, Zoo, zoo
 
 FIRST_ROUNDS, MORE_ROUNDS = 10, 10
 TIMED_ROUNDS, TIMES = 5, 4

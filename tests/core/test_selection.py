@@ -15,7 +15,7 @@ from alphaedge.core.rules.selection.random import Random
 from alphaedge.core.selection import Selection, View, draw_peers
 from alphaedge.errors import InvalidValue
 
-from .views import any_rule, share, views
+from .rules.selection.views import any_rule, share, views
 
 
 def _others(view: View) -> list[int]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from alphaedge.core.rules.selection.fixed import Fixed
 from alphaedge.core.selection import View
 
-from ...views import views
+from .views import views
 
 
 @given(views(), st.integers(1, 6), st.integers(0, 99))

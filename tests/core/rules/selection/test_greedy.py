@@ -12,7 +12,7 @@ from alphaedge.core.rules.selection.greedy import Greedy, two_hop_scores
 from alphaedge.core.selection import View
 from alphaedge.errors import InvalidValue
 
-from ...views import any_greedy, settled, views
+from .views import any_greedy, settled, views
 
 
 @given(views(), any_greedy, st.integers(0, 99))

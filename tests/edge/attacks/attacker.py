@@ -1,4 +1,4 @@
-"""A real edge that attacks: ``python -m tests.edge.attacker ATTACK edge serve --config FILE``.
+"""A real edge that attacks: ``python -m tests.edge.attacks.attacker ATTACK edge serve --config FILE``.
 
 It is a member with a valid certificate, and runs the same server and learner as everybody else. Only what its learner
 publishes, claims or answers is forged: by an attack of ``alphaedge.attacks``, or by one of the transport

@@ -10,7 +10,7 @@ from alphaedge import Conditions, simulate
 from alphaedge.attacks.catalog import ATTACKS
 from alphaedge.errors import InvalidValue
 
-from .fleets import seen, shop_data
+from ..fleets import seen, shop_data
 
 QUICK: dict[str, Any] = {"batch_size": 10, "rate": 0.02, "seeds": 1}
 HARMFUL = ["random-model", "negated-update", "scaled-update", "collusion", "false-claims"]

@@ -10,9 +10,9 @@ from torch import Tensor
 from alphaedge.core.aggregation import Mixing
 from alphaedge.core.state import ModelState
 
-from ..own_rules import Median
-from .mixes import KINDS, AsWeighed, MixCase, mix_case
-from .test_aggregation import Statistics, with_statistics
+from ....own_rules import Median
+from ...mixes import KINDS, AsWeighed, MixCase, mix_case
+from ...test_aggregation import Statistics, with_statistics
 
 
 def _lower_median(values: list[np.ndarray]) -> np.ndarray:

@@ -8,7 +8,7 @@ import torch
 
 from alphaedge import Conditions, simulate
 
-from .fleets import linear, linear_bce, measured, predictions, seen, with_labels
+from ..fleets import linear, linear_bce, measured, predictions, seen, with_labels
 
 SIZE = 5
 QUICK: dict[str, Any] = {"batch_size": SIZE, "rate": 0.05, "executor": "one-at-a-time"}

@@ -15,7 +15,7 @@ from alphaedge.core.state import ModelState
 from alphaedge.simulation import engine
 from alphaedge.simulation.training_span import TrainingSpan
 
-from .fleets import linear, measured, predictions, seen, with_labels
+from ..fleets import linear, measured, predictions, seen, with_labels
 
 SIZE = 5
 BATCHES, BROKEN_FROM = 40, 22

@@ -11,9 +11,9 @@ import torch
 from alphaedge.edge.store.status import LearnerStatus
 from alphaedge.monitoring.client import FleetClient
 
-from .hostile import EdgeLog, Mallory, forge, lie, status
-from .processes import CONFIG, Edge, fleet_of, teach, wait_for
-from .serving.test_metrics import metrics, value
+from ..hostile import EdgeLog, Mallory, forge, lie, status
+from ..processes import CONFIG, Edge, fleet_of, teach, wait_for
+from ..serving.test_metrics import metrics, value
 
 
 def scramble(tensors: dict[str, torch.Tensor]) -> None:

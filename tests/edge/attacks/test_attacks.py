@@ -14,10 +14,10 @@ from alphaedge.edge.config import load
 from alphaedge.edge.learning.loop import LearningLoop
 from alphaedge.edge.store.journal import Journal
 
+from ..hostile import peer, status
+from ..processes import Edge, send, tell
+from ..storm import Caller, kill_one
 from .attacker import TRANSPORT
-from .hostile import peer, status
-from .processes import Edge, send, tell
-from .storm import Caller, kill_one
 from .zoo import ATTACKER, BATCH, EVERY, HONEST, PERIOD, Zoo, tastes, zoo
 
 # These publish models that are as good as honest ones, or nearly: there the score counts, not the share.

@@ -13,7 +13,7 @@ from alphaedge.core.state import ModelState
 from alphaedge.simulation.publications import Publications
 from alphaedge.simulation.task import make_model
 
-from .fleets import Seen, linear, measured, normalised, predictions, seen
+from ..fleets import Seen, linear, measured, normalised, predictions, seen
 
 SIZE = 5
 

@@ -11,8 +11,8 @@ from typing import Any, Final, final
 
 from alphaedge.edge.store.learned_mark import read_learned_mark
 
-from .hostile import EdgeLog, status
-from .processes import CONFIG, Edge, fleet_of, send, tell, wait_for
+from ..hostile import EdgeLog, status
+from ..processes import CONFIG, Edge, fleet_of, send, tell, wait_for
 
 HONEST: Final = ("berlin", "boston", "paris")
 ATTACKER: Final = "mallory"
@@ -113,7 +113,7 @@ def zoo(path: Path, attack: str | None, **changes: Any) -> Iterator[Zoo]:
     """Run the fleet. attack: of the fourth edge, which is honest for None."""
     path.mkdir(parents=True, exist_ok=True)
     log = EdgeLog(path / "log")
-    programs = {} if attack is None else {ATTACKER: ("tests.edge.attacker", attack)}
+    programs = {} if attack is None else {ATTACKER: ("tests.edge.attacks.attacker", attack)}
     places = [(name, "EU") for name in (*HONEST, ATTACKER)]
     with contextlib.ExitStack() as stack:
         with log.capture():

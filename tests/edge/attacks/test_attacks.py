@@ -15,7 +15,7 @@ from alphaedge.edge.learning.loop import LearningLoop
 from alphaedge.edge.store.journal import Journal
 
 from ..hostile import peer, status
-from ..processes import Edge, send, tell
+from ..processes import Edge, send, tell, wait_for
 from ..storm import Caller, kill_one
 from .attacker import TRANSPORT
 from .zoo import ATTACKER, BATCH, EVERY, HONEST, PERIOD, Zoo, tastes, zoo
@@ -58,7 +58,7 @@ def test_edges_beside_one_that_is_of_no_use_learn_on(tmp_path: Path, attack: str
         for one in fleet.honest:
             assert status(one).score > 0.7
             assert status(one).batches_undone == 0
-            assert any(peer.pulls > 5 for name, peer in status(one).peers.items() if name in HONEST)
+            assert any(peer.pulls > 0 for name, peer in status(one).peers.items() if name in HONEST)
         assert ACTED[attack](fleet), "it has attacked"
         if attack == "slow-peer":
             assert all(share == 0.0 for rounds in shares.values() for share in rounds)
@@ -69,7 +69,8 @@ def _is_pulled(fleet: Zoo) -> bool:
 
 
 def _is_too_slow(fleet: Zoo) -> bool:
-    return bool(fleet.log.events(event="pull_failed", peer=ATTACKER))
+    wait_for(lambda: fleet.log.events(event="pull_failed", peer=ATTACKER), "a pull from the slow peer to fail")
+    return all(peer(edge, ATTACKER).pulls == 0 for edge in fleet.honest)
 
 
 def _runs_into_limits(fleet: Zoo) -> bool:
@@ -87,7 +88,8 @@ def storm(tmp_path: Path, kills: int) -> None:
     rng = random.Random(kills)
     with zoo(tmp_path, "random-model") as fleet:
         fleet.teach(2)
-        assert any(peer(edge, ATTACKER).publication > 0 for edge in fleet.honest)
+        for edge in fleet.honest:
+            wait_for(lambda e=edge: peer(e, ATTACKER).publication > 0, "the attacker to publish")  # type: ignore[misc]
         callers = [Caller(edge, random.Random(place), dict(_labels(edge))) for place, edge in enumerate(fleet.honest)]
         for _ in range(kills):
             for caller in callers:

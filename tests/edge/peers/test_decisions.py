@@ -82,6 +82,10 @@ def kinds(commands: list[Command]) -> list[type]:
     return [type(c) for c in commands if not isinstance(c, Log)]
 
 
+def asked(commands: list[Command]) -> list[Pull]:
+    return [c for c in commands if isinstance(c, Pull)]
+
+
 # -- rounds --
 
 
@@ -189,10 +193,6 @@ def test_an_edge_that_publishes_its_mix_announces_it_after_the_round() -> None:
 
 
 # -- a model to start from --
-
-
-def asked(commands: list[Command]) -> list[Pull]:
-    return [c for c in commands if isinstance(c, Pull)]
 
 
 def test_a_new_edge_starts_from_the_models_of_several_peers() -> None:

@@ -52,9 +52,18 @@ def test_a_neighbour_that_has_published_something_that_does_not_come_is_absent()
     edge.observe(fleet=fleet("boston", "paris") | fleet("tokyo", publication=0))
     under_way = pulls(edge, "boston", "paris", "tokyo")
     edge.on(PullEnded(under_way["boston"].ticket, model()))
-    edge.on(RoundDue())
+    edge.on(RoundDue(), after=5.0)
     (finish,) = finished(edge.on(RoundStarted(("boston", "paris", "tokyo"))))
     assert finish.absent == ["paris"], "tokyo has nothing to give yet"
+
+
+def test_a_pull_that_has_just_begun_is_not_late() -> None:
+    edge = ahead()
+    under_way = pulls(edge, "boston", "paris")
+    edge.on(PullEnded(under_way["boston"].ticket, None))
+    edge.on(RoundDue())
+    (finish,) = finished(edge.on(RoundStarted(("boston", "paris"))))
+    assert finish.absent == ["boston"], "its pull has failed; that of paris is under way"
 
 
 def test_a_model_of_a_peer_that_is_no_neighbour_any_more_does_not_count() -> None:

@@ -55,6 +55,7 @@ SHORT_START_TIMEOUT_SECONDS: Final = 1.0  # with feedback to learn from, or once
 ANNOUNCE_EVERY_SECONDS: Final = 2.0
 ANNOUNCE_SECONDS_PER_EDGE: Final = 0.05  # in a large fleet announcements are rarer
 COLD_START_EVERY_SECONDS: Final = 0.2
+LATE_SECONDS: Final = 5.0  # an edge that catches up has many rounds a second: a younger pull is under way, not late
 
 
 @final
@@ -96,6 +97,8 @@ class PeerDecisions:
         self._seen = Observed({}, Policy(), ())
         self._schemas: dict[str, str] = {}  # of edges that had another schema when last seen
         self._ticket = 0
+        self._now = 0.0
+        self._pulled_at: dict[str, float] = {}  # by peer, the last pull for a round
         self._began = self._announced = 0.0
         self._known_since = math.inf  # when peers were first heard of
         self._asked = 0.0  # when peers were last asked for models to start from
@@ -108,6 +111,7 @@ class PeerDecisions:
         """What to do about an event at a moment in seconds, of which only differences matter."""
         if self.phase == "stopped":
             return []
+        self._now = now
         match event:
             case Started():
                 self.phase = "starting" if event.wants_model else "learning"
@@ -253,7 +257,9 @@ class PeerDecisions:
         """Pull for a round. A pull that is still under way since the last round may yet bring a model for this one."""
         sources, idle = self.sources(), self._seen.resting.union(self._pulls["round"].waiting.values())
         self._expected = [j for j in neighbours if j in sources and sources[j].publication > 0]
-        return [self._pull("round", j) for j in self._expected if j not in idle]
+        due = [j for j in self._expected if j not in idle]
+        self._pulled_at |= dict.fromkeys(due, self._now)
+        return [self._pull("round", j) for j in due]
 
     def _pull_rows(self, keys: Sequence[Tensor]) -> list[Command]:
         teachers = self._teachers() if any(map(len, keys)) else []
@@ -280,8 +286,13 @@ class PeerDecisions:
         self._looking_for_ids = False
         return [AdoptRows(dict(pulls.models))] if pulls.models else []
 
+    def _is_under_way(self, peer: str) -> bool:
+        """Whether a pull for a round has begun lately and may well bring a model yet."""
+        waits = peer in self._pulls["round"].waiting.values()
+        return waits and self._now - self._pulled_at[peer] < LATE_SECONDS
+
     def _finish_round(self) -> FinishRound:
         topology = {edge: announcement.shares for edge, announcement in self._seen.fleet.items()}
         models, self._pulls["round"].models = self._pulls["round"].models, {}
-        absent, self._expected = [j for j in self._expected if j not in models], []
+        absent, self._expected = [j for j in self._expected if j not in models and not self._is_under_way(j)], []
         return FinishRound(models, absent, self._candidates(), topology)

@@ -144,3 +144,13 @@ def mix_case(kind: str, dtype: torch.dtype = torch.float64, seed: int = 0, edges
         mask[torch.arange(edges)[:, None], rows] = True
         mask[:, -1] = False
     return MixCase(model, models, held, inputs, batch, known)
+
+
+def in_a_stack(case: MixCase) -> tuple[ModelState, ModelState, list[Tensor]]:
+    """The three edges of a case as edges 4, 1 and 2 of six: all of them, their part, and the other edges' rows."""
+    whole = ModelState.start([case.model], [0] * 6)
+    for mine, table in zip(whole.tables, case.models.tables, strict=True):
+        mine.value[[4, 1, 2]] = table.value
+    whole.dense[[4, 1, 2]] = case.models.dense
+    others = [t.value[[0, 3, 5]].clone() for t in whole.tables]
+    return whole, whole.select(torch.tensor([4, 1, 2])), others

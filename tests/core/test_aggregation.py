@@ -20,7 +20,7 @@ from alphaedge.core.rules.aggregation.uniform import Uniform
 from alphaedge.core.state import ModelState
 from alphaedge.errors import InvalidValue
 
-from .mixes import KINDS, AsWeighed, MixCase, mix_case
+from .mixes import KINDS, AsWeighed, MixCase, in_a_stack, mix_case
 from .zoo import Case, batch_of, numbers
 
 # -- shares --
@@ -280,12 +280,7 @@ def test_the_optimizers_state_and_the_held_models_survive_the_mix() -> None:
 
 def test_some_edges_mix_without_touching_the_others() -> None:
     case = mix_case("two tables")
-    whole = ModelState.start([case.model], [0] * 6)
-    for mine, table in zip(whole.tables, case.models.tables, strict=True):
-        mine.value[[4, 1, 2]] = table.value
-    whole.dense[[4, 1, 2]] = case.models.dense
-    others = [t.value[[0, 3, 5]].clone() for t in whole.tables]
-    part = whole.select(torch.tensor([4, 1, 2]))
+    whole, part, others = in_a_stack(case)
     expected, _ = case.mix(Learned())
     case.mix(Learned(), gradients=Stacked(case.model), into=part)
     torch.testing.assert_close(part.dense, expected.dense)

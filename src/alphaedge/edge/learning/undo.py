@@ -24,10 +24,8 @@ class ModelBefore:
 
     def is_intact(self) -> bool:
         """Whether the model is finite after the batch."""
-        state = self._state
-        tensors = [state.dense, state.dense_m, state.dense_v, *state.buffers.values()]
-        tensors += [x[0, some] for t, some in zip(state.tables, self._rows, strict=True) for x in _storage(t)]
-        return all(bool(torch.isfinite(x).all()) for x in tensors)
+        rows = [x[0, some] for t, some in zip(self._state.tables, self._rows, strict=True) for x in _storage(t)]
+        return _all_finite(self._state, rows)
 
     def restore(self) -> None:
         """Make the model what it was before the batch."""
@@ -41,8 +39,12 @@ class ModelBefore:
 
 def is_finite(state: ModelState) -> bool:
     """Whether a whole model is finite."""
-    tensors = [state.dense, state.dense_m, state.dense_v, *state.buffers.values()]
-    return all(bool(torch.isfinite(x).all()) for x in (*tensors, *(x for t in state.tables for x in _storage(t))))
+    return _all_finite(state, [x for table in state.tables for x in _storage(table)])
+
+
+def _all_finite(state: ModelState, rows: Sequence[Tensor]) -> bool:
+    tensors = (state.dense, state.dense_m, state.dense_v, *state.buffers.values(), *rows)
+    return all(bool(torch.isfinite(x).all()) for x in tensors)
 
 
 def _storage(table: TableState) -> tuple[Tensor, Tensor, Tensor]:

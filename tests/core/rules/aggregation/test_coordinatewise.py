@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from alphaedge.core.aggregation import Mixing
-from alphaedge.core.state import ModelState
 
 from ....own_rules import Median
-from ...mixes import KINDS, AsWeighed, MixCase, mix_case
+from ...mixes import KINDS, AsWeighed, MixCase, in_a_stack, mix_case
 from ...test_aggregation import Statistics, with_statistics
 
 
@@ -133,12 +132,7 @@ def test_the_mean_of_each_number_is_the_weighted_mean_with_equal_weights(kind: s
 
 def test_edges_combine_in_the_stack_without_touching_the_others() -> None:
     case = mix_case("two tables")
-    whole = ModelState.start([case.model], [0] * 6)
-    for mine, table in zip(whole.tables, case.models.tables, strict=True):
-        mine.value[[4, 1, 2]] = table.value
-    whole.dense[[4, 1, 2]] = case.models.dense
-    others = [t.value[[0, 3, 5]].clone() for t in whole.tables]
-    part = whole.select(torch.tensor([4, 1, 2]))
+    whole, part, others = in_a_stack(case)
     expected, _ = case.mix(Median())
     case.mix(Median(), into=part)
     assert torch.equal(part.dense, expected.dense)

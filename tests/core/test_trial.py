@@ -75,7 +75,7 @@ def test_each_further_exclusion_lasts_twice_as_long_up_to_a_limit() -> None:
     assert rests == [1, 2, 4, 4, 4]
 
 
-def test_a_peer_that_was_excluded_three_times_is_mixed_again_after_two_passed_trials() -> None:
+def test_a_peer_that_was_excluded_three_times_is_mixed_again_after_two_good_trials() -> None:
     mixing, links = _case()
     noise = replace(mixing.held, dense=100 * torch.randn_like(mixing.held.dense))
     own = replace(mixing.held, dense=mixing.models.dense[:1].expand_as(mixing.held.dense).clone())
@@ -90,15 +90,43 @@ def test_a_peer_that_was_excluded_three_times_is_mixed_again_after_two_passed_tr
     assert bool(second.present.all())
 
 
-def test_a_peer_that_was_once_very_bad_and_recovers_is_excluded_once() -> None:
+def test_a_peer_that_was_once_very_bad_and_recovers_is_excluded_once_and_mixed_again_soon() -> None:
     mixing, links = _case()
     noise = replace(mixing.held, dense=1e6 * torch.randn_like(mixing.held.dense))
     own = replace(mixing.held, dense=mixing.models.dense[:1].expand_as(mixing.held.dense).clone())
     trial = Trial(tolerance=1.0)
     trial.hold(replace(mixing, held=noise), links, [0] * len(links))
     again = max(link.excluded_until for each in links for link in each.known.values())
-    left = trial.hold(replace(mixing, held=own), links, [again] * len(links))
-    assert bool(left.present.all())
+    rounds = [trial.hold(replace(mixing, held=own), links, [again + n] * len(links)) for n in range(4)]
+    assert bool(rounds[-1].present.all())
+    assert all(link.excluded_until <= again for each in links for link in each.known.values())
+
+
+def _worst(mixing: Mixing) -> tuple[float, int, int]:
+    """The largest excess of a peer, with the edge and the peer's place."""
+    excess = Trial()._excess(mixing)
+    edge, place = divmod(int(excess.argmax()), excess.shape[1])
+    assert excess[edge, place] > 0
+    return float(excess[edge, place]), edge, place
+
+
+def test_a_model_that_harms_is_left_out_of_this_mix_though_its_peer_is_not_excluded() -> None:
+    mixing, links = _case()
+    worst, edge, place = _worst(mixing)
+    left = Trial(tolerance=1.5 * worst).hold(mixing, links, [0] * len(links))  # smoothed, it is a third of that
+    assert not bool(left.present[edge, place])
+    assert links[edge].known[10 + place].counts(1)
+
+
+@pytest.mark.parametrize(("tolerance", "exclusions"), [(2.5, 1), (5.0, 0)])
+def test_an_exclusion_is_forgiven_for_a_clearly_good_trial_only(tolerance: float, exclusions: int) -> None:
+    mixing, links = _case()
+    worst, edge, place = _worst(mixing)
+    link = links[edge].known[10 + place]
+    link.exclusions = 1
+    left = Trial(tolerance=tolerance * worst, memory=0.0).hold(mixing, links, [9] * len(links))
+    assert link.exclusions == exclusions
+    assert bool(left.present[edge, place]) == (not exclusions)
 
 
 def test_peers_are_not_blamed_for_an_edges_own_broken_model() -> None:

@@ -19,7 +19,7 @@ class Link:
     publication: the newest that the edge holds rows of, -1 for none; pulled_at: the edge's aggregation at which it
     got that.
     tried, excess: whether it has stood a trial, and its loss above the edge's own in those so far (``core.trial``).
-    missed: rounds in a row without its model. exclusions: one more for each, halved by every trial that it passes.
+    missed: rounds in a row without its model. exclusions: one more for each, halved by every clearly good trial.
     excluded_until: the edge's aggregation before which it is no candidate.
     """
 

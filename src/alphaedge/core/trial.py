@@ -5,13 +5,17 @@ on, and compared with M_i itself:
 
     e_ij = L(M_i + s X_j) / L(M_i) - 1                smoothed over rounds, e <- memory e + (1 - memory) e_ij
 
-A peer whose smoothed excess reaches ``tolerance`` is excluded: its model takes no part in the mix, its weight falls to
-0, and it is no candidate for some rounds, twice as many after each further exclusion. After several exclusions it must
-pass several trials before it is mixed again. However bad a model was, no more than ``tolerance`` of it is carried over,
-so that a peer that recovers is not excluded for its past. A peer whose model does not come for some rounds is excluded
-as well; it keeps its weight. Below the tolerance, what a peer claims to have learned from counts as far as the trial
-bears it out: fully for e <= 0, down to nothing at ``tolerance``, and never for more than ``MAX_RECORDS_RATIO``
-times what the edge itself has learned from.
+A model whose own excess e_ij reaches half of ``tolerance`` takes no part in this mix. A peer whose smoothed excess
+reaches ``tolerance`` is excluded: its weight falls to 0, and it is no candidate for some rounds, twice as many after
+each further exclusion. An exclusion is not forgotten until the smoothed excess is below a quarter of ``tolerance``,
+after several exclusions several times: until then the peer stands trials, but is not mixed. However bad a model was,
+no more than ``tolerance`` of it is carried over, so that a peer that recovers is not excluded for its past. A peer
+whose model does not come for some rounds is excluded as well; it keeps its weight. What a peer claims to have learned
+from counts as far as the trial bears it out: fully for e <= 0, down to nothing at ``tolerance``, and never for more
+than ``MAX_RECORDS_RATIO`` times what the edge itself has learned from.
+
+A trial on a few examples is a noisy measurement. Hence the three thresholds: to be left out once costs a peer little,
+to be excluded takes more than one bad trial, and to come back takes clearly good ones.
 
 The probe is a mixture, not the peer's model alone: models of edges with other users can be bad alone and good to mix.
 """
@@ -30,6 +34,8 @@ from alphaedge.core.links import Link, Links
 from alphaedge.errors import check_number
 
 MAX_EXCESS: Final = 100.0  # of a loss that is not finite, or as good as
+MIXED_BELOW: Final = 0.5  # of the tolerance: what a model's own trial must stay below to take part in the mix
+FORGIVEN_BELOW: Final = 0.25  # of the tolerance: what the smoothed excess must fall below after an exclusion
 
 
 @final
@@ -73,7 +79,8 @@ class Trial:
                 known = link.known[peer]
                 if not known.is_excluded(number) and not math.isnan(excess[g][p]):
                     self._judge(known, excess[g][p], number)
-                present[g][p] = known.counts(number)
+                harmful = excess[g][p] >= MIXED_BELOW * self.tolerance
+                present[g][p] = known.counts(number) and not harmful
                 trust[g, p] = self.trust(known.excess)
         own, claims = mixing.records[:, :1], mixing.records[:, 1:]
         records = torch.cat([own, claims.minimum(MAX_RECORDS_RATIO * own) * trust], dim=1)
@@ -94,11 +101,11 @@ class Trial:
         """Note the outcome of a trial; a peer that is excluded loses its weight and what the rule keeps of it."""
         link.excess = self.memory * min(link.excess, self.tolerance) + (1 - self.memory) * excess
         link.tried = True
-        if link.excess < self.tolerance:
+        if link.excess >= self.tolerance:
+            self._exclude(link, aggregation)
+            link.weight, link.numbers = 0.0, {}
+        elif link.excess < FORGIVEN_BELOW * self.tolerance:
             link.exclusions //= 2
-            return
-        self._exclude(link, aggregation)
-        link.weight, link.numbers = 0.0, {}
 
     def _exclude(self, link: Link, aggregation: int) -> None:
         rest = min(self.longest_rest, self.first_rest * 2 ** min(link.exclusions, 30))

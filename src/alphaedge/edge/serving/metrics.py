@@ -128,6 +128,8 @@ def _learner_metrics(status: LearnerStatus, now: float) -> Iterable[Metric]:
     yield info
     for name, text, value in (
         ("alphaedge_learner_silence_seconds", "Time since the learner last wrote its status", now - status.written),
+        # No counter: a rollback takes examples back.
+        ("alphaedge_records", "Examples that the mixed model has learned from", status.records),
         ("alphaedge_score", "Mean score of all batches, each scored before it was learned from", status.score),
         ("alphaedge_own_share", "Share of this edge's own model in the last mix", status.own_share),
         ("alphaedge_home_share", "Share of the home model in predictions", status.home_share),
@@ -142,7 +144,6 @@ def _learner_metrics(status: LearnerStatus, now: float) -> Iterable[Metric]:
         yield GaugeMetricFamily(name, text, value=value)
     for name, text, count in (
         ("alphaedge_batches", "Batches learned", status.batches),
-        ("alphaedge_records", "Examples that the mixed model has learned from", status.records),
         ("alphaedge_aggregations", "Aggregations", status.aggregations),
         ("alphaedge_undone_batches", "Batches undone, because the model would have broken", status.batches_undone),
         ("alphaedge_rollbacks", "Returns to an earlier state, after several undone batches", status.rollbacks),

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.func import grad, vmap
 from torch.nn import functional as F
 
-from alphaedge.core.recording import NotALineError, Recording
+from alphaedge.core.recording import NotALineError, record, script
 
 Function = Callable[..., list[Tensor]]
 
@@ -54,7 +54,7 @@ PURE: dict[str, Callable[[Tensor], Tensor]] = {
 @pytest.mark.parametrize("name", PURE)
 def test_a_replay_for_any_number_of_edges_is_the_function(name: str, k: int) -> None:
     function = _stacked(PURE[name])
-    replay = Recording(function, [_example(4)]).replay(k)
+    replay = script(record(function, [_example(4)]))
     for _ in range(3):
         x = _example(k)
         torch.testing.assert_close(replay(x)[0], function(x)[0], rtol=1e-12, atol=1e-12)
@@ -63,13 +63,13 @@ def test_a_replay_for_any_number_of_edges_is_the_function(name: str, k: int) -> 
 def test_recording_from_one_edge_is_enough() -> None:
     function = _stacked(_gradient)
     x = _example(6)
-    torch.testing.assert_close(Recording(function, [x[:1]]).replay(6)(x)[0], function(x)[0], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(script(record(function, [x[:1]]))(x)[0], function(x)[0], rtol=1e-12, atol=1e-12)
 
 
 def test_recording_leaves_its_example_alone() -> None:
     x = _example(3)
     kept = x.clone()
-    Recording(lambda t: [t.mul_(2)], [x])
+    record(lambda t: [t.mul_(2)], [x])
     assert torch.equal(x, kept)
 
 
@@ -80,7 +80,7 @@ def test_the_same_work_is_recorded_once() -> None:
         calls.append(1)
         return [torch.sin(x) + torch.sin(x)]
 
-    replay = Recording(twice, [_example(2)]).replay(2)
+    replay = script(record(twice, [_example(2)]))
     recorded = len(calls)
     x = _example(2)
     torch.testing.assert_close(replay(x)[0], 2 * torch.sin(x))
@@ -89,7 +89,7 @@ def test_the_same_work_is_recorded_once() -> None:
 
 def test_random_numbers_are_drawn_anew_at_each_replay() -> None:
     function = _stacked(lambda x: F.dropout(x, 0.5) + torch.rand_like(x) + torch.randn(4, 5))
-    replay = Recording(function, [_example(3)]).replay(3)
+    replay = script(record(function, [_example(3)]))
     x = _example(3)
     draws = [replay(x)[0] for _ in range(4)]
     assert all(not torch.equal(draws[0], d) for d in draws[1:])
@@ -98,7 +98,7 @@ def test_random_numbers_are_drawn_anew_at_each_replay() -> None:
 
 def test_two_equal_draws_are_two_draws() -> None:
     function = _stacked(lambda x: torch.rand_like(x) - torch.rand_like(x))
-    replay = Recording(function, [_example(3)]).replay(3)
+    replay = script(record(function, [_example(3)]))
     assert (replay(_example(3))[0] != 0).all()
 
 
@@ -111,7 +111,7 @@ def test_a_product_with_one_that_changes_the_type_is_kept() -> None:
         lambda x: [(x * 10).long() ** 1.0],
     ):
         x = _example(3)
-        torch.testing.assert_close(Recording(function, [x]).replay(3)(x)[0], function(x)[0])
+        torch.testing.assert_close(script(record(function, [x]))(x)[0], function(x)[0])
 
 
 def _writes_into_a_view(x: Tensor) -> list[Tensor]:
@@ -171,7 +171,7 @@ WRITING = [
 
 @pytest.mark.parametrize("function", WRITING, ids=lambda f: f.__name__.strip("_"))
 def test_writing_into_tensors_on_the_way_is_replayed_faithfully(function: Function) -> None:
-    replay = Recording(function, [_example(3, 6)]).replay(3)
+    replay = script(record(function, [_example(3, 6)]))
     earlier: list[tuple[Tensor, Tensor]] = []
     for _ in range(4):
         x = _example(3, 6)
@@ -189,21 +189,21 @@ def test_a_function_that_takes_another_way_for_other_sizes_is_not_a_line() -> No
         return [x.exp() if len(x) == 2 else x.exp() + 1]
 
     with pytest.raises(NotALineError):
-        Recording(by_size, [_example(3)]).replay(3)
+        script(record(by_size, [_example(3)]))
 
     def by_kind(x: Tensor) -> list[Tensor]:
         return [x.exp() if len(x) == 2 else x.sin()]
 
     with pytest.raises(NotALineError):
-        Recording(by_kind, [_example(3)]).replay(3)
+        script(record(by_kind, [_example(3)]))
 
     def by_number(x: Tensor) -> list[Tensor]:
         return [x * (0.5 if len(x) == 2 else 0.25)]
 
     with pytest.raises(NotALineError):
-        Recording(by_number, [_example(3)]).replay(3)
+        script(record(by_number, [_example(3)]))
 
 
 def test_a_function_that_looks_at_values_is_refused() -> None:
     with pytest.raises(RuntimeError, match="data-dependent"):
-        Recording(lambda x: [x if x.sum() > 0 else -x], [_example(3)])
+        record(lambda x: [x if x.sum() > 0 else -x], [_example(3)])

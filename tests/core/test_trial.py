@@ -97,7 +97,7 @@ def test_a_peer_that_was_once_very_bad_and_recovers_is_excluded_once_and_mixed_a
     trial = Trial(tolerance=1.0)
     trial.hold(replace(mixing, held=noise), links, [0] * len(links))
     again = max(link.excluded_until for each in links for link in each.known.values())
-    rounds = [trial.hold(replace(mixing, held=own), links, [again + n] * len(links)) for n in range(4)]
+    rounds = [trial.hold(replace(mixing, held=own), links, [again + n] * len(links)) for n in range(8)]
     assert bool(rounds[-1].present.all())
     assert all(link.excluded_until <= again for each in links for link in each.known.values())
 

@@ -10,12 +10,12 @@ w = a / sum(a); a row that peer j has never trained has X_j = 0, that is, keeps 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Protocol, final
 
 import torch
-from torch import Tensor, vmap
+from torch import Tensor
 from torch.nn import functional as F
 
 from alphaedge.core.batch import Batch
@@ -152,13 +152,13 @@ class Objective:
     """The loss of a mixture on one batch: own model M_i and X_j = M_j - M_i in parts, as far as the batch needs them.
 
     ``own`` are [g, F], ``differences`` [g, P, F]; ``slope`` maps mixtures [g, F] to dL/dM_agg [g, F], part by part, and
-    ``loss`` maps them to L [g].
+    ``losses`` maps several mixtures of each edge, [g, S, F], to L [g, S].
     """
 
     own: Sequence[Tensor]
     differences: Sequence[Tensor]
     slope: Callable[[list[Tensor]], Sequence[Tensor]]
-    loss: Callable[[list[Tensor]], Tensor]
+    losses: Callable[[list[Tensor]], Tensor]
 
 
 @final
@@ -195,9 +195,21 @@ class Mixing:
             differences.masked_fill_(~held.present.unsqueeze(2), 0)
         return differences
 
+    @cached_property
     def objectives(self) -> list[Objective]:
         """The loss of a mixture on each batch, for rules that learn their weights by its gradient."""
         return [self._objective(batch) for batch in self.batches]
+
+    def among(self, present: Tensor, records: Tensor) -> "Mixing":
+        """The same mix with fewer peers and other claims; it takes over what this one has computed of the models."""
+        left = replace(self, held=replace(self.held, present=present), records=records)
+        known, gone = {id(x): x for each in self.objectives for x in each.differences}, ~present.unsqueeze(2)
+        if not torch.equal(present, self.present):
+            known = {key: x.masked_fill(gone, 0) for key, x in known.items()}
+        parts = [[known[id(x)] for x in each.differences] for each in self.objectives]
+        objectives = [replace(each, differences=some) for each, some in zip(self.objectives, parts, strict=True)]
+        vars(left).update(differences=known.get(id(self.differences), self.differences), objectives=objectives)
+        return left
 
     def _objective(self, batch: Batch) -> Objective:
         """The loss on one batch by the dense part and the few rows that the batch names; no other row touches it."""
@@ -217,9 +229,12 @@ class Mixing:
             parts = torch.split_with_sizes(mixed[1], [size.numel() for size in sizes], dim=1) if sizes else ()
             return [part.reshape(len(part), *size) for part, size in zip(parts, sizes, strict=True)]
 
-        def loss(mixed: list[Tensor]) -> Tensor:
-            outputs = self.gradients.outputs(mixed[0], rows_of(mixed), models.buffers, batch.inputs)
-            return vmap(self.gradients.model.loss.function)(outputs, batch.labels)
+        def losses(mixed: list[Tensor]) -> Tensor:
+            several = mixed[0].shape[1]
+            flat = [part.flatten(0, 1) for part in mixed]
+            buffers = {name: b.repeat_interleave(several, 0) for name, b in models.buffers.items()}
+            inputs, labels = ([x.repeat_interleave(several, 0) for x in y] for y in (batch.inputs, [batch.labels]))
+            return self.gradients.losses(flat[0], rows_of(flat), buffers, inputs, labels[0]).view(-1, several)
 
         def slope(mixed: list[Tensor]) -> list[Tensor]:
             rows = rows_of(mixed)
@@ -227,9 +242,9 @@ class Mixing:
             return [found.dense, torch.cat([r.flatten(1) for r in found.rows], dim=1)] if sizes else [found.dense]
 
         if not sizes:
-            return Objective([models.dense], [self.differences], slope, loss)
+            return Objective([models.dense], [self.differences], slope, losses)
         return Objective(
-            [models.dense, torch.cat(own, dim=1)], [self.differences, torch.cat(peers, dim=2)], slope, loss
+            [models.dense, torch.cat(own, dim=1)], [self.differences, torch.cat(peers, dim=2)], slope, losses
         )
 
     def weighted_mean(self, shares: Tensor) -> None:

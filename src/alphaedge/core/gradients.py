@@ -14,12 +14,12 @@ from torch import Tensor
 from torch.func import grad_and_value, vjp, vmap
 
 from alphaedge.core.model import Model
-from alphaedge.core.recording import Function, NotALineError, Recording, without_python
+from alphaedge.core.recording import Function, record, script
 from alphaedge.errors import InvalidValue
 
 Buffers = Mapping[str, Tensor]
 
-# Recording costs as much as a hundred calls, so only calls that repeat are recorded.
+# Recording costs as much as a hundred calls: without a store, only calls that repeat are recorded.
 CALLS_BEFORE_TRACING: Final = 4
 
 
@@ -53,6 +53,24 @@ class Gradients(Protocol):
 
     def outputs(self, dense: Tensor, rows: Sequence[Tensor], buffers: Buffers, inputs: Sequence[Tensor]) -> Tensor:
         """Each edge's outputs [k, B] in evaluation mode."""
+        ...
+
+    def losses(
+        self, dense: Tensor, rows: Sequence[Tensor], buffers: Buffers, inputs: Sequence[Tensor], labels: Tensor
+    ) -> Tensor:
+        """Each edge's mean loss [k] in evaluation mode."""
+        ...
+
+
+class Recordings(Protocol):
+    """Keeps the recorded calls of one model from process to process."""
+
+    def get(self, call: str) -> str | None:
+        """The recording of that call, if there is one. It may be damaged."""
+        ...
+
+    def put(self, call: str, source: str) -> None:
+        """Keep a recording, in the place of an older one."""
         ...
 
 
@@ -117,22 +135,26 @@ class OneAtATime:
                 ]
             )
 
+    def losses(
+        self, dense: Tensor, rows: Sequence[Tensor], buffers: Buffers, inputs: Sequence[Tensor], labels: Tensor
+    ) -> Tensor:
+        """See ``Gradients.losses``."""
+        outputs = self.outputs(dense, rows, buffers, inputs)
+        return torch.stack([self.model.loss.function(o, y) for o, y in zip(outputs, labels, strict=True)])
+
 
 @final
 class Stacked:
     """All edges in one vectorised call.
 
-    ``trace`` records calls that keep coming; ``compiled`` hands the recording to ``torch.compile`` (faster
-    still, after a start of 10 to 25 s and with a C++ compiler on the machine).
+    trace: whether calls that keep coming are recorded. recordings: where they are kept for other processes.
     """
 
-    def __init__(self, model: Model, *, trace: bool = True, compiled: bool = False) -> None:
+    def __init__(self, model: Model, *, trace: bool = True, recordings: Recordings | None = None) -> None:
         self.model = model
-        self._trace = trace or compiled
-        self._compiled = compiled
+        self._trace, self._recordings = trace, recordings
         self._calls: dict[object, int] = {}
-        self._recordings: dict[object, Recording | None] = {}
-        self._replays: dict[tuple[int, object], Function] = {}
+        self._replays: dict[object, Function] = {}
 
     def gradient(
         self,
@@ -173,8 +195,31 @@ class Stacked:
 
     def outputs(self, dense: Tensor, rows: Sequence[Tensor], buffers: Buffers, inputs: Sequence[Tensor]) -> Tensor:
         """See ``Gradients.outputs``."""
-        names = list(buffers)
-        n_rows, n_buffers = len(rows), len(names)
+
+        def stacked(*flat: Tensor) -> list[Tensor]:
+            return [self._forward(flat, len(rows), list(buffers))]
+
+        _set_mode(self.model, False)
+        with torch.no_grad():
+            return self._run("outputs", stacked, [dense, *rows, *buffers.values(), *inputs])[0]
+
+    def losses(
+        self, dense: Tensor, rows: Sequence[Tensor], buffers: Buffers, inputs: Sequence[Tensor], labels: Tensor
+    ) -> Tensor:
+        """See ``Gradients.losses``."""
+
+        def stacked(*flat: Tensor) -> list[Tensor]:
+            outputs = self._forward(flat[:-1], len(rows), list(buffers))
+            return [vmap(self.model.loss.function)(outputs, flat[-1])]
+
+        _set_mode(self.model, False)
+        with torch.no_grad():
+            return self._run("losses", stacked, [dense, *rows, *buffers.values(), *inputs, labels])[0]
+
+    def _forward(self, flat: Sequence[Tensor], n_rows: int, names: list[str]) -> Tensor:
+        """Outputs [k, B] from the dense part, rows, buffers and inputs, one after the other."""
+        n_buffers = len(names)
+        r, b, x = flat[1 : 1 + n_rows], flat[1 + n_rows : 1 + n_rows + n_buffers], flat[1 + n_rows + n_buffers :]
 
         def one(values: list[Tensor], state: list[Tensor], inputs: list[Tensor]) -> Tensor:
             def forward(values: list[Tensor]) -> Tensor:
@@ -183,48 +228,49 @@ class Stacked:
             outputs: Tensor = vjp(forward, values)[0]  # vmap takes recurrent layers only below a gradient
             return outputs
 
-        def stacked(*flat: Tensor) -> list[Tensor]:
-            r, b, x = (
-                flat[1 : 1 + n_rows],
-                flat[1 + n_rows : 1 + n_rows + n_buffers],
-                flat[1 + n_rows + n_buffers :],
-            )
-            return [vmap(one, randomness="different")(self.model.unpack(flat[0], r), list(b), list(x))]
-
-        _set_mode(self.model, False)
-        with torch.no_grad():
-            return self._run("outputs", stacked, [dense, *rows, *buffers.values(), *inputs])[0]
+        return vmap(one, randomness="different")(self.model.unpack(flat[0], r), list(b), list(x))
 
     def _run(self, kind: object, function: Function, flat: list[Tensor]) -> list[Tensor]:
-        edges, flat = len(flat[0]), [t.contiguous() for t in flat]  # as they will be when replayed
-        key = (kind, *((tuple(t.shape[1:]), t.dtype) for t in flat))
         if not self._trace:
             return function(*flat)
-        replay = self._replays.get((edges, key))
+        flat = [t.contiguous() for t in flat]  # as they will be when replayed
+        key = (kind, *((t.shape[1:], t.dtype) for t in flat))
+        replay = self._replays.get(key)
         if replay is None:
-            calls = self._calls[edges, key] = self._calls.get((edges, key), 0) + 1
-            if calls < CALLS_BEFORE_TRACING:
+            # With a store, a call is a recording from the first time on, so that results do not depend on its state.
+            calls = self._calls[key] = self._calls.get(key, 0) + 1
+            if self._recordings is None and calls < CALLS_BEFORE_TRACING:
                 return function(*flat)
-            replay = self._replays[edges, key] = self._record(key, edges, function, flat)
+            replay = self._kept(key, function, flat) or self._recorded(key, function, flat)
+            self._replays[key] = replay
         with torch.no_grad():
             return replay(*flat)
 
-    def _record(self, key: object, edges: int, function: Function, flat: list[Tensor]) -> Function:
-        if key not in self._recordings:
-            try:
-                self._recordings[key] = Recording(function, flat)
-            except Exception:  # whatever a module does that cannot be recorded, the call itself works
-                self._recordings[key] = None
-        recording = self._recordings[key]
-        if recording is None:
-            return function
+    def _kept(self, key: object, function: Function, flat: list[Tensor]) -> Function | None:
+        """The call as another process has recorded it, if it still is what that recorded."""
+        source = self._recordings.get(repr(key)) if self._recordings else None
+        return None if source is None else _replay(source, function, flat)
+
+    def _recorded(self, key: object, function: Function, flat: list[Tensor]) -> Function:
+        """The call as a recording, or as it is if it can't be recorded."""
         try:
-            replay = recording.replay(edges)
-        except NotALineError:
-            self._recordings[key] = None
+            with torch.random.fork_rng(devices=[]):  # recording draws random numbers that the call would not
+                source = record(function, flat)
+        except Exception:  # whatever a module does that cannot be recorded, the call itself works
             return function
-        replay = torch.compile(replay) if self._compiled else without_python(replay, flat)
-        return replay if _agree(function, replay, flat) else function
+        replay = _replay(source, function, flat)
+        if replay is not None and self._recordings:
+            self._recordings.put(repr(key), source)
+        return replay or function
+
+
+def _replay(source: str, function: Function, flat: list[Tensor]) -> Function | None:
+    """A recording as a function, if it gives what the call itself gives."""
+    try:
+        replay = script(source)
+        return replay if _agree(function, replay, flat) else None
+    except Exception:  # a damaged file, or an operation that TorchScript does not take
+        return None
 
 
 def _agree(function: Function, replay: Function, flat: list[Tensor]) -> bool:
@@ -249,6 +295,7 @@ def choose(
     buffers: Buffers,
     inputs: Sequence[Tensor],
     labels: Tensor,
+    recordings: Recordings | None = None,
 ) -> tuple[Gradients, str | None]:
     """``Stacked`` if it gives this model the plain loop's numbers on this batch, else ``OneAtATime`` and why.
 
@@ -263,7 +310,7 @@ def choose(
         labels[:1],
     )
     expected = loop.gradient(*args, training=False)  # an error here is the module's own: let it show
-    stacked = Stacked(model)
+    stacked = Stacked(model, recordings=recordings)
     try:
         found = stacked.gradient(*args, training=False)
         stacked.gradient(*args, training=True)

@@ -2,14 +2,14 @@
 
 vmap and grad cost more Python time than a small model's arithmetic takes. A recording (``make_fx``) is the flat list
 of tensor operations behind the call, with the number of edges k written into its sizes. So the call is recorded for
-two and for three edges; every number that differs is a line in k, and the recording for any k follows from the two.
-On the way, operations that do nothing are dropped, equal ones done once, and constant ones (the index offsets that
-vmap writes) computed when the recording is made.
+two and for three edges; every number that differs is a line in k, and the two give one program for all k: TorchScript
+source, which its interpreter runs without Python. On the way, operations that do nothing are dropped and equal ones
+done once.
 """
 
-import warnings
+import operator
 from collections.abc import Callable, Sequence
-from typing import Any, Final, final
+from typing import Any, Final
 
 import torch
 from torch import Tensor, fx
@@ -29,96 +29,81 @@ _VIEWS: Final = {
     aten.detach.default,
     aten.slice.Tensor,
 }
-_FILLS: Final = {aten.ones_like.default, aten.zeros_like.default, aten.full_like.default}
+_CONSTANTS: Final = (torch.dtype, torch.layout, torch.memory_format)
 
 
 class NotALineError(Exception):
     """Two recordings differ in more than numbers that grow with k."""
 
 
-@final
-class Recording:
-    """A call of stacked tensors [k, ...], recorded so that it can be replayed for any k."""
+def record(function: Function, example: Sequence[Tensor]) -> str:
+    """A call of stacked tensors [k, ...] as TorchScript source that holds for every k.
 
-    def __init__(self, function: Function, example: Sequence[Tensor]) -> None:
-        self._two, self._three = (_lean(function, example, k) for k in (2, 3))
-        if len(self._two.graph.nodes) != len(self._three.graph.nodes):
-            raise NotALineError("another number of operations")
-
-    def replay(self, k: int) -> Function:
-        """The function for k edges. Raises NotALineError where the recording does not carry over to other k."""
-        graph, made = fx.Graph(), dict[fx.Node, fx.Node]()
-        known: dict[fx.Node, Tensor] = {}
-        for a, b in zip(self._two.graph.nodes, self._three.graph.nodes, strict=True):
-            if (a.op, str(a.target)) != (b.op, str(b.target)):
-                raise NotALineError(f"{a.target} in one, {b.target} in the other")
-            if a.op == "placeholder":
-                made[a] = graph.placeholder(a.name)
-            elif a.op == "get_attr":
-                raise NotALineError("a tensor made while recording")
-            elif a.op == "output":
-                graph.output(_line(a.args[0], b.args[0], k, made))
-            else:
-                args, kwargs = _line(a.args, b.args, k, made), _line(a.kwargs, b.kwargs, k, made)
-                made[a] = graph.call_function(a.target, args, kwargs)
-                _fold(a, b, k, made, known)
-        module = fx.GraphModule({}, graph)
-        for number, (node, value) in enumerate(known.items()):
-            if all(user in known for user in node.users):
-                continue
-            module.register_buffer(f"constant_{number}", value, persistent=False)
-            with graph.inserting_before(node):
-                node.replace_all_uses_with(graph.get_attr(f"constant_{number}"))
-        graph.eliminate_dead_code()
-        module.recompile()
-        return module.forward
+    Raises NotALineError where the call for some edges can't be had from that for two and for three.
+    """
+    two, three = (list(_lean(function, example, k).graph.nodes) for k in (2, 3))
+    if len(two) != len(three):
+        raise NotALineError("another number of operations")
+    names: dict[fx.Node, str] = {}
+    inputs, body = list[str](), list[str]()
+    for a, b in zip(two, three, strict=True):
+        if (a.op, str(a.target)) != (b.op, str(b.target)):
+            raise NotALineError(f"{a.target} in one, {b.target} in the other")
+        name = names[a] = f"v{len(names)}"
+        if a.op == "placeholder":
+            inputs.append(name)
+        elif a.op == "output":
+            body.append(f"return {_text(a.args[0], b.args[0], names)}")
+        elif a.op == "call_function":
+            body.append(f"{name} = {_call(a, b, names)}")
+        else:
+            raise NotALineError("a tensor made while recording")
+    header = f"def call({', '.join(f'{name}: Tensor' for name in inputs)}) -> List[Tensor]:"
+    return "\n    ".join([header, f"k = {inputs[0]}.size(0)", *body]) + "\n"
 
 
-def without_python(function: Function, example: Sequence[Tensor]) -> Function:
-    """The same operations run by TorchScript's interpreter: a third less time for a small model."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # TorchScript takes no new features; what is used here is its interpreter
-        trace: Callable[..., Function] = torch.jit.trace
-        try:
-            return trace(function, tuple(example), check_trace=False)
-        except RuntimeError:  # TorchScript does not take every operation (the backward pass of a batch norm)
-            return function
+def script(source: str) -> Function:
+    """A recorded call, run by TorchScript's interpreter: a third less time for a small model than from Python."""
+    call: Function = torch.jit.CompilationUnit(source).call
+    return call
 
 
-def _line(a: Any, b: Any, k: int, made: dict[fx.Node, fx.Node]) -> Any:
-    """The argument for k edges, from those for two (a) and three (b)."""
+def _call(a: fx.Node, b: fx.Node, names: dict[fx.Node, str]) -> str:
+    if a.target is operator.getitem:
+        return f"{_text(a.args[0], b.args[0], names)}[{a.args[1]}]"
+    schema: Any = getattr(a.target, "_schema", None)
+    if schema is None or a.kwargs.keys() != b.kwargs.keys() or len(a.args) != len(b.args):
+        raise NotALineError(f"{a.target} is no operation of tensors alone")
+    args = [_text(x, y, names) for x, y in zip(a.args, b.args, strict=True)]
+    for place, argument in enumerate(schema.arguments[: len(args)]):
+        if str(argument.type) == "List[Optional[Tensor]]":
+            args[place] = f"annotate(List[Optional[Tensor]], {args[place]})"
+    before, after = _value(a.args[0]) if a.args else None, _value(a)
+    if a.target is aten.mul.Tensor and before is not None and after is not None and before.dtype != after.dtype:
+        args[0] = f"torch.ops.aten.to({args[0]}, {after.dtype})"  # TorchScript takes x * 1 for x, whatever its type
+    args += [f"{key}={_text(a.kwargs[key], b.kwargs[key], names)}" for key in a.kwargs]
+    return f"torch.ops.{schema.name.replace('::', '.')}({', '.join(args)})"
+
+
+def _text(a: Any, b: Any, names: dict[fx.Node, str]) -> str:
+    """An argument for k edges, from those for two (a) and three (b)."""
     if isinstance(a, fx.Node):
-        return made[a]
+        return names[a]
     if isinstance(a, list | tuple) and type(a) is type(b) and len(a) == len(b):
-        return type(a)(_line(x, y, k, made) for x, y in zip(a, b, strict=True))
-    if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
-        return {key: _line(a[key], b[key], k, made) for key in a}
-    if type(a) is int and type(b) is int:
-        return a + (b - a) * (k - 2)
-    if a == b:
-        return a
-    raise NotALineError(f"{a!r} for two edges, {b!r} for three")
-
-
-def _fold(a: fx.Node, b: fx.Node, k: int, made: dict[fx.Node, fx.Node], known: dict[fx.Node, Tensor]) -> None:
-    """Compute an operation now if nothing that goes into it changes between calls."""
-    node = made[a]
-    if not _pure(a):
-        return
-    function: Any = node.target
-    shape = _value(a)
-    if a.target in _FILLS and shape is not None:
-        other = _value(b)
-        assert other is not None
-        size = [_line(x, y, k, made) for x, y in zip(shape.shape, other.shape, strict=True)]
-        known[node] = function(torch.empty(size, dtype=shape.dtype), *node.args[1:], **node.kwargs)
-        return
-    inputs = node.all_input_nodes
-    if all(n in known for n in inputs) and (inputs or node.target is aten.arange.start_step):
-        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: known[n])
-        value = function(*args, **kwargs)
-        if isinstance(value, Tensor):
-            known[node] = value
+        return f"[{', '.join(_text(x, y, names) for x, y in zip(a, b, strict=True))}]"
+    if type(a) is int and type(b) is int and a != b:
+        return f"{b - a} * k + {a - 2 * (b - a)}"
+    if a != b:
+        raise NotALineError(f"{a!r} for two edges, {b!r} for three")
+    if isinstance(a, _CONSTANTS):
+        return str(a)
+    if isinstance(a, torch.device):
+        return f"torch.device('{a}')"
+    if isinstance(a, float) and not torch.isfinite(torch.tensor(a)):
+        return f"float('{a}')"
+    if a is None or isinstance(a, bool | int | float | str):
+        return repr(a)
+    raise NotALineError(f"{a!r}, which TorchScript has no word for")
 
 
 def _lean(function: Function, example: Sequence[Tensor], k: int) -> fx.GraphModule:

@@ -22,13 +22,13 @@ The probe is a mixture, not the peer's model alone: models of edges with other u
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, final
 
 import torch
 from torch import Tensor
 
-from alphaedge.core.aggregation import MAX_RECORDS_RATIO, Mixing, mixture
+from alphaedge.core.aggregation import MAX_RECORDS_RATIO, Mixing
 from alphaedge.core.home import SMALLEST_LOSS
 from alphaedge.core.links import Link, Links
 from alphaedge.errors import check_number
@@ -84,7 +84,7 @@ class Trial:
                 trust[g, p] = self.trust(known.excess)
         own, claims = mixing.records[:, :1], mixing.records[:, 1:]
         records = torch.cat([own, claims.minimum(MAX_RECORDS_RATIO * own) * trust], dim=1)
-        return replace(mixing, held=replace(mixing.held, present=torch.tensor(present)), records=records)
+        return mixing.among(torch.tensor(present), records)
 
     def note_presence(self, link: Link, came: bool, aggregation: int) -> None:
         """Note whether a neighbour's model came; a peer that is slow or down gives way like one of no use."""
@@ -116,14 +116,10 @@ class Trial:
 
         NaN where the edge's own loss is not finite: then there is nothing to compare with.
         """
-        edges, width = mixing.present.shape
-        shares = self.probe * torch.eye(width + 1, dtype=mixing.models.dense.dtype)
-        own, probes = mixing.records.new_zeros(edges), mixing.records.new_zeros(edges, width)
-        for objective in mixing.objectives():
-            own += objective.loss(list(objective.own))
-            parts = list(zip(objective.own, objective.differences, strict=True))
-            probed = [[mixture(share.expand(edges, -1), mine, x) for mine, x in parts] for share in shares[1:]]
-            probes += torch.stack([objective.loss(mixed) for mixed in probed], dim=1)
-        alone = own.unsqueeze(1).expand_as(probes)
+        losses = torch.zeros(len(mixing.records), 1 + mixing.present.shape[1], dtype=mixing.models.dense.dtype)
+        for objective in mixing.objectives:
+            parts = zip((own.unsqueeze(1) for own in objective.own), objective.differences, strict=True)
+            losses += objective.losses([torch.cat([own, own + self.probe * x], dim=1) for own, x in parts])
+        alone, probes = losses[:, :1].expand(-1, losses.shape[1] - 1), losses[:, 1:]
         excess = (probes / alone.clamp(min=SMALLEST_LOSS) - 1).nan_to_num(nan=MAX_EXCESS, posinf=MAX_EXCESS)
         return torch.where(torch.isfinite(alone), excess.clamp(max=MAX_EXCESS), torch.nan)

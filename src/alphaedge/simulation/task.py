@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, final
 
 import msgspec
@@ -14,6 +15,7 @@ from alphaedge.core.methods import Method
 from alphaedge.core.model import Model
 from alphaedge.core.model_check import check_renumbering
 from alphaedge.core.state import ModelState
+from alphaedge.data.archive import cache_folder
 from alphaedge.data.stream import Dataset
 from alphaedge.data.synthetic import synthetic
 from alphaedge.data.table import load as load_table
@@ -24,6 +26,7 @@ from alphaedge.simulation.batches import Batches, Inputs, Labels
 from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.engine import BLOCK, Engine
+from alphaedge.simulation.recording_cache import RecordingCache, fingerprint
 from alphaedge.simulation.run_log import Progress, RunLog
 from alphaedge.simulation.run_result import RunResult
 from alphaedge.simulation.timeline import Timeline
@@ -81,9 +84,13 @@ def check(task: Task, data: Dataset) -> None:
 
 @final
 class WorkerCache:
-    """What one process keeps from task to task: the data, and recorded gradient calls, which fit every start."""
+    """What one process keeps from task to task: the data, and recorded gradient calls, which fit every start.
 
-    def __init__(self) -> None:
+    recordings: the folder in which recorded calls are kept for other processes.
+    """
+
+    def __init__(self, recordings: Path | None = None) -> None:
+        self._recordings = recordings or cache_folder() / "recordings"
         self._made: dict[Any, tuple[core_gradients.Gradients, bool, list[str]]] = {}
         self._loaded: dict[bytes, Dataset] = {}
 
@@ -102,7 +109,9 @@ class WorkerCache:
         named = (task.settings.data, task.settings.model) if task.data is None else None
         key = (task.model, named, data.fields, data.task, task.settings.size, task.settings.executor)
         if key not in self._made:
-            self._made[key] = _backend(model, state, batches, task.settings.executor)
+            known = fingerprint(model)
+            recordings = RecordingCache(self._recordings, known) if known else None
+            self._made[key] = _backend(model, state, batches, task.settings.executor, recordings)
         return self._made[key]
 
 
@@ -156,7 +165,7 @@ def _run(task: Task, cache: WorkerCache, watch: Watch) -> tuple[list[RunResult],
 
 
 def _backend(
-    model: Model, state: ModelState, batches: Batches, executor: str
+    model: Model, state: ModelState, batches: Batches, executor: str, recordings: RecordingCache | None
 ) -> tuple[core_gradients.Gradients, bool, list[str]]:
     first = torch.tensor([0])
     batch = batches.get(first, torch.tensor([0]))
@@ -166,7 +175,7 @@ def _backend(
     notes = []
     gradients: core_gradients.Gradients = core_gradients.OneAtATime(model)
     if executor == "stacked":
-        gradients, reason = core_gradients.choose(model, *args, batch.labels)
+        gradients, reason = core_gradients.choose(model, *args, batch.labels, recordings)
         if reason:
             notes.append(f"{type(model.module).__name__} runs one edge at a time, which is slow: {reason}")
     with torch.random.fork_rng(devices=[]):

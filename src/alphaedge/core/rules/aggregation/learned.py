@@ -77,7 +77,7 @@ class Learned:
     def weigh(self, mixing: Mixing, weights: Weights) -> Weights:
         """Start from the last weights, drawn towards ``prior``, and descend the loss of the mixture."""
         raw = towards_records(weights.raw, mixing.present, mixing.records, self.prior)
-        return learn_weights(Weights(raw, weights.numbers), mixing.present, mixing.objectives(), self)
+        return learn_weights(Weights(raw, weights.numbers), mixing.present, mixing.objectives, self)
 
     def mix(self, mixing: Mixing, shares: Tensor) -> None:
         """The weighted mean."""

@@ -103,31 +103,8 @@ def _parse_rows(rows: str | None) -> int | None:
 
 
 def _run_with_progress(plan: "Plan", out: Path, jobs: int, console: "Console") -> Path:
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
+    from alphaedge.cli.cells_progress import with_progress
     from alphaedge.experiments.reproduce import reproduce as run
 
-    bar = Progress(
-        BarColumn(),
-        TextColumn("{task.percentage:.0f}%  {task.fields[cells]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(elapsed_when_finished=False),
-        TextColumn("{task.description}"),
-        console=console,
-    )
-    command = "alphaedge " + " ".join(sys.argv[1:])
-    today, printed = datetime.date.today().isoformat(), -1
-    with bar:
-        line = bar.add_task("", total=1.0, cells="")
-
-        def report(share: float, finished: int, cells: int, title: str) -> None:
-            nonlocal printed
-            bar.update(line, completed=share, cells=f"{finished} of {cells} cells", description=title)
-            if not console.is_terminal and int(share * 20) > printed:  # a log has no bar: print a line per 5%
-                printed = int(share * 20)
-                left = bar.tasks[0].time_remaining
-                rest = "" if left is None else f", about {datetime.timedelta(seconds=round(left))} left"
-                console.print(f"{share:.0%}, {finished} of {cells} cells{rest}", highlight=False)
-
-        return run(plan, out, jobs=jobs, report=report, command=command, date=today)
+    command, today = "alphaedge " + " ".join(sys.argv[1:]), datetime.date.today().isoformat()
+    return with_progress(console, lambda report: run(plan, out, jobs=jobs, report=report, command=command, date=today))

@@ -1,7 +1,7 @@
 """A cell of a results table: one method on one data set under one variation, over several runs; and its result."""
 
 import hashlib
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 import msgspec
 import polars as pl
@@ -9,13 +9,36 @@ import polars as pl
 from alphaedge.core.methods import METHODS
 from alphaedge.experiments.source_hash import source_hash
 from alphaedge.scoring import mean
-from alphaedge.settings import MethodSettings
+from alphaedge.settings import MethodSettings, method_name
 from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.conditions import Conditions
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.run_result import RunResult
 
 CURVE_SEGMENTS: Final = 25  # equal parts of a stream, each with one score
+BASELINES: Final = ("prior", "persistence", "pooled")  # what is no method, but stands in a table beside them
+
+
+class Runnable(Protocol):
+    """What ``run_cells`` runs: one method under one simulation's settings, over several runs."""
+
+    @property
+    def method(self) -> str:
+        """A method's name or import path, or a baseline of ``BASELINES``."""
+        ...
+
+    @property
+    def runs(self) -> int:
+        """How many seeds, from 0 on."""
+        ...
+
+    def settings(self) -> Settings:
+        """The settings of the simulation."""
+        ...
+
+    def key(self) -> str:
+        """A name that is equal for equal work, and different otherwise."""
+        ...
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,9 +81,14 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
     def key(self) -> str:
         """Name the cell's file: equal for equal settings and equal source code, different otherwise."""
-        method = repr(self.settings().method.apply(self.method)) if self.method in METHODS else self.method
-        text = f"{self.settings().toml()}\n{self.method}\n{method}\n{source_hash()}"
-        return f"{self.data}-{self.method}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        return cell_key(self.settings(), self.method)
+
+
+def cell_key(settings: Settings, method: str, *more: object) -> str:
+    """Name a cell's file by all that its result depends on; ``more``: what the settings do not say."""
+    chosen = method if method in BASELINES else repr(settings.method.apply(method))
+    text = "\n".join([settings.toml(), method, chosen, source_hash(), *map(str, more)])
+    return f"{settings.data}-{method_name(method)}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 class CellResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from typing import final
 
 import msgspec
 
-from alphaedge.experiments.cell import Cell, CellResult
+from alphaedge.experiments.cell import CellResult, Runnable
 from alphaedge.files import replace_file
 
 
@@ -17,16 +17,16 @@ class CellStore:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
-    def get(self, cell: Cell) -> CellResult | None:
+    def get(self, cell: Runnable) -> CellResult | None:
         """Read the result of a cell. None if the cell is not finished, or its file is damaged."""
         try:
             return msgspec.json.decode(self._path(cell).read_bytes(), type=CellResult)
         except (FileNotFoundError, msgspec.DecodeError):
             return None
 
-    def put(self, cell: Cell, result: CellResult) -> None:
+    def put(self, cell: Runnable, result: CellResult) -> None:
         """Write the result of a cell."""
         replace_file(self._path(cell), msgspec.json.format(msgspec.json.encode(result), indent=1))
 
-    def _path(self, cell: Cell) -> Path:
+    def _path(self, cell: Runnable) -> Path:
         return self.folder / f"{cell.key()}.json"

@@ -8,13 +8,13 @@ from alphaedge.experiments.attack_table import attack_blocks
 from alphaedge.experiments.cell import Cell, CellResult
 from alphaedge.experiments.cell_store import CellStore
 from alphaedge.experiments.goals import goals
+from alphaedge.experiments.paper_sweeps import sweep_blocks
 from alphaedge.experiments.paper_tables import communication, many_edges, table1, table2, table3
 from alphaedge.experiments.plan import FIGURE_ROWS, TABLE_ROWS, Plan
 from alphaedge.experiments.run_cells import Report, run_cells
 from alphaedge.experiments.score_table import Lookup, title
 from alphaedge.experiments.scores import cell_score
 from alphaedge.experiments.scores_over_time import scores_over_time
-from alphaedge.experiments.sweeps import sweep_blocks
 from alphaedge.report.page import Block, Heading, Text, write
 
 

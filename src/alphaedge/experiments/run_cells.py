@@ -5,10 +5,10 @@ from functools import partial
 from statistics import median
 from typing import NamedTuple, final
 
-from alphaedge.core.methods import METHODS, method
+from alphaedge.core.methods import method
 from alphaedge.data.stream import Dataset
 from alphaedge.experiments.baselines import pool_streams, pooled_result, score_baseline
-from alphaedge.experiments.cell import Cell, CellResult
+from alphaedge.experiments.cell import BASELINES, CellResult, Runnable
 from alphaedge.experiments.cell_store import CellStore
 from alphaedge.simulation.processes import run_tasks
 from alphaedge.simulation.run_log import Progress
@@ -20,7 +20,7 @@ from alphaedge.simulation.task import Task, WorkerCache
 Report = Callable[[float, int, int, str], None]
 
 
-def run_cells(cells: Iterable[Cell], store: CellStore, jobs: int, report: Report) -> None:
+def run_cells(cells: Iterable[Runnable], store: CellStore, jobs: int, report: Report) -> None:
     """Run every cell that is not in the store. Cells that finish before an interruption stay in the store."""
     wanted = list(cells)
     cache, tasks, pending = WorkerCache(), list[Task](), dict[str, _PendingCell]()
@@ -57,7 +57,7 @@ def run_cells(cells: Iterable[Cell], store: CellStore, jobs: int, report: Report
 class _PendingCell(NamedTuple):
     """A cell whose runs are under way."""
 
-    cell: Cell
+    cell: Runnable
     names: list[str]  # of the edges
     owner: list[int] | None  # the edge of each batch, if the batches of all edges are in one stream
     results: dict[int, RunResult]  # by seed
@@ -93,26 +93,28 @@ class _TotalProgress:
         self.report(share, self.finished, self.cells, self.title)
 
 
-def skip_reason(cell: Cell, data: Dataset) -> str | None:
+def skip_reason(cell: Runnable, data: Dataset) -> str | None:
     """Explain why a cell would be meaningless; None if it is worth running."""
-    counts = [len(s) // cell.settings().size for s in data.streams]
+    settings = cell.settings()
+    counts, delay = [len(s) // settings.size for s in data.streams], settings.conditions.delay
     if min(counts) == 0:
         events = min(len(s) for s in data.streams)
-        return f"an edge has {events} events, fewer than one batch of {cell.settings().size}"
+        return f"an edge has {events} events, fewer than one batch of {settings.size}"
     batches = int(median(counts))
-    mixes = batches // cell.aggregate_every
-    if cell.method in METHODS and cell.method != "noagg":
+    chosen = None if cell.method in BASELINES else settings.method.apply(cell.method)
+    if chosen is not None and chosen.aggregation.uses_peers:
+        mixes, staleness = batches // chosen.aggregate_every, settings.conditions.staleness
         if mixes == 0:
             return f"an edge has {batches} batches and never aggregates"
-        if cell.staleness >= mixes:
+        if staleness >= mixes:
             times = "once" if mixes == 1 else f"{mixes} times"
-            return f"an edge aggregates {times}, so no model is ever {cell.staleness} periods old"
-    if 2 * cell.delay > batches:
+            return f"an edge aggregates {times}, so no model is ever {staleness} periods old"
+    if 2 * delay > batches:
         return f"an edge has {batches} batches, so most feedback would arrive after the end"
     return None
 
 
-def _tasks(cell: Cell, data: Dataset) -> list[Task]:
+def _tasks(cell: Runnable, data: Dataset) -> list[Task]:
     settings = cell.settings()
     chosen = settings.method.apply(cell.method)
     stack = max(1, STACKED_EDGES // len(data.streams))
@@ -123,7 +125,7 @@ def _tasks(cell: Cell, data: Dataset) -> list[Task]:
     ]
 
 
-def _pooled_tasks(cell: Cell, data: Dataset) -> tuple[list[Task], list[int]]:
+def _pooled_tasks(cell: Runnable, data: Dataset) -> tuple[list[Task], list[int]]:
     """Make the tasks of one edge that learns alone from the batches of all; and list the edge of each batch."""
     settings, alone, key = cell.settings(), method("noagg"), cell.key()
     # Noise that belongs to the data is drawn anew for each seed. Without noise, one stream serves all seeds.
@@ -133,7 +135,7 @@ def _pooled_tasks(cell: Cell, data: Dataset) -> tuple[list[Task], list[int]]:
     return tasks, streams[0][2]
 
 
-def _cost(cell: Cell, data: Dataset) -> float:
+def _cost(cell: Runnable, data: Dataset) -> float:
     """Estimate the work of one run, in steps of one edge on a batch of 50."""
     size = cell.settings().size
     batches = sum(len(s) // size for s in data.streams)
@@ -141,6 +143,6 @@ def _cost(cell: Cell, data: Dataset) -> float:
     if cell.method == "pooled":
         return 3 * batches * each
     chosen = cell.settings().method.apply(cell.method)
-    steps = 2.0 if chosen.home else 1.0
-    weights = 0.0 if cell.method == "noagg" else (1.0 if chosen.home or "paper" in cell.method else 0.3)
-    return batches * each * (steps + weights * 20 / cell.aggregate_every)
+    steps, learned = (2.0 if chosen.home else 1.0), chosen.aggregation.weight_batches > 1 or "paper" in cell.method
+    weights = 0.0 if not chosen.aggregation.uses_peers else (1.0 if learned else 0.3)
+    return batches * each * (steps + weights * 20 / chosen.aggregate_every)

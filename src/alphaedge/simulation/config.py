@@ -130,7 +130,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def load(path: Path, overrides: dict[str, Any] | None = None) -> Settings:
-    """Read a configuration file; ``overrides`` (nested like the file) win.
+    """Read a configuration file; ``overrides`` (nested like the file) win."""
+    return build(read(path, overrides))
+
+
+def read(path: Path, overrides: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Read a configuration file as nested plain values, with overrides.
 
     The file of a results folder may come from anywhere, so no import path is taken from it: that would run code.
     """
@@ -140,7 +145,7 @@ def load(path: Path, overrides: dict[str, Any] | None = None) -> Settings:
         for field, found in _import_paths(raw).items():
             if given.get(field) != found:
                 raise InvalidValue(field, found, "no import path from a results folder; give it on the command line")
-    return build(raw)
+    return raw
 
 
 def build(raw: dict[str, Any]) -> Settings:

@@ -22,7 +22,7 @@ def jobs_for(data: Dataset, model: Model) -> dict[str, Callable[[], None]]:
     batches, state = prepare(data, model)
     gradients, online, edges = Stacked(model), Online(), torch.arange(len(data.streams))
     numbers = torch.arange(STEPS).expand(len(edges), -1)
-    span = TrainingSpan(edges, numbers, numbers)
+    span = TrainingSpan(edges, edges, numbers, numbers)
 
     def train() -> None:
         run_span(state, span, batches, gradients, online, same_pass=True)

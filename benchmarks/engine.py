@@ -46,7 +46,8 @@ def engine(data: Dataset, model: Model, rows: Kind) -> Callable[[], None]:
     batches, state = prepare(data, model)
     gradients, online = Stacked(model), Online(Adam(0.001, lazy_rows=rows == "lazy"))
     numbers = torch.arange(STEPS).expand(len(state), -1)
-    span = TrainingSpan(torch.arange(len(state)), numbers, numbers)
+    edges = torch.arange(len(state))
+    span = TrainingSpan(edges, edges, numbers, numbers)
 
     def job() -> None:
         run_span(state, span, batches, gradients, online, same_pass=True)

@@ -117,7 +117,7 @@ def test_edges_in_different_generations_publish_together() -> None:
     assert torch.equal(now[1], initial[1])
 
 
-def test_a_newcomer_starts_from_the_newest_publications_of_others() -> None:
+def test_a_newcomer_starts_from_the_named_publications_of_others() -> None:
     some = models()
     found = Publications(some, 2, ())
     trained = [torch.ones_like(flags) for flags in nothing_trained(some)]
@@ -126,7 +126,7 @@ def test_a_newcomer_starts_from_the_newest_publications_of_others() -> None:
         found.publish(torch.tensor([0]), some, trained, torch.ones(EDGES, dtype=torch.long))
     published = some.copy()
     move(some, 7.0)
-    found.give([0], some, 2)
+    found.give({0: 3}, some, 2)
     assert torch.equal(some.dense[2], published.dense[0])
     for mine, theirs in zip(some.tables, published.tables, strict=True):
         assert torch.equal(mine.value[2], theirs.value[0])

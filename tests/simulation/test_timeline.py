@@ -95,35 +95,29 @@ def events(draw: st.DrawFn) -> Events:
     return when, reads
 
 
-def outcome(groups: list[list[int]], reads: dict[int, list[int]], publish_first: bool) -> dict[int, dict[int, bool]]:
-    """What each event finds of those it reads: whether they had published.
-
-    In a group all publish, then all read; or the other way round.
-    """
+def outcome(groups: list[list[int]], reads: dict[int, list[int]]) -> dict[int, dict[int, bool]]:
+    """What each event finds of those it reads: whether they had published. In a group all read, then all publish."""
     published: set[int] = set()
     found = {}
     for group in groups:
-        if publish_first:
-            published |= set(group)
         for edge in group:
             found[edge] = {j: j in published for j in reads[edge]}
         published |= set(group)
     return found
 
 
-@given(events(), st.booleans())
+@given(events())
 @settings(max_examples=150)
-def test_groups_have_the_outcome_of_one_moment_after_the_other(drawn: Events, publish_first: bool) -> None:
+def test_groups_have_the_outcome_of_one_moment_after_the_other(drawn: Events) -> None:
     when, reads = drawn
     in_order = [[e for e in when if when[e] == moment] for moment in sorted(set(when.values()))]
-    groups = levels(when, reads, publish_first=publish_first)
-    assert outcome(groups, reads, publish_first) == outcome(in_order, reads, publish_first)
+    assert outcome(levels(when, reads), reads) == outcome(in_order, reads)
 
 
-@given(events(), st.booleans())
-def test_every_event_is_in_one_group_and_those_of_a_moment_in_the_same(drawn: Events, publish_first: bool) -> None:
+@given(events())
+def test_every_event_is_in_one_group_and_those_of_a_moment_in_the_same(drawn: Events) -> None:
     when, reads = drawn
-    groups = levels(when, reads, publish_first=publish_first)
+    groups = levels(when, reads)
     assert sorted(e for group in groups for e in group) == sorted(when)
     place = {e: g for g, group in enumerate(groups) for e in group}
     assert all(place[a] == place[b] for a in when for b in when if when[a] == when[b])
@@ -133,11 +127,7 @@ def test_events_that_do_not_read_each_other_run_at_once() -> None:
     assert levels({0: 0.1, 1: 0.2, 2: 0.3}, {0: [3], 1: [3], 2: [3]}) == [[0, 1, 2]]
 
 
-def test_events_that_are_read_by_earlier_ones_wait() -> None:
-    assert levels({0: 0.1, 1: 0.2, 2: 0.3}, {0: [1], 1: [2], 2: []}) == [[0], [1], [2]]
-
-
-def test_where_edges_publish_last_it_is_the_other_way_round() -> None:
+def test_events_that_read_earlier_ones_wait() -> None:
     moments = {0: 0.1, 1: 0.2, 2: 0.3}
-    assert levels(moments, {0: [1], 1: [2], 2: []}, publish_first=False) == [[0, 1, 2]]
-    assert levels(moments, {0: [], 1: [0], 2: [1]}, publish_first=False) == [[0], [1], [2]]
+    assert levels(moments, {0: [1], 1: [2], 2: []}) == [[0, 1, 2]]
+    assert levels(moments, {0: [], 1: [0], 2: [1]}) == [[0], [1], [2]]

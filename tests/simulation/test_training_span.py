@@ -11,7 +11,7 @@ from alphaedge.core.gradients import OneAtATime
 from alphaedge.core.online import Online, learn, predict
 from alphaedge.core.state import ModelState
 from alphaedge.simulation.batches import Batches, Inputs, Labels
-from alphaedge.simulation.training_span import TrainingSpan, run_span
+from alphaedge.simulation.training_span import Plan, TrainingSpan, run_span
 
 from .fleets import factors, normalised, shop_data
 
@@ -58,6 +58,10 @@ def loop(given: Setting, online: Online) -> dict[tuple[int, int], Tensor]:
     return found
 
 
+def span_of(plans: dict[int, tuple[list[int], list[int]]]) -> TrainingSpan:
+    return TrainingSpan.of([Plan(edge, edge, *batches) for edge, batches in plans.items()])
+
+
 def everything(models: ModelState) -> list[Tensor]:
     tables = [x for t in models.tables for x in (t.value, t.m, t.v)]
     return [models.dense, models.dense_m, models.dense_v, models.steps.float(), *tables]
@@ -69,7 +73,7 @@ def everything(models: ModelState) -> list[Tensor]:
 def test_a_span_is_a_loop_over_its_edges(lazy: bool, same_pass: bool, local_steps: int) -> None:
     online = Online(Adam(0.05, lazy_rows=lazy), local_steps)
     together, alone = setting(), setting()
-    span = TrainingSpan.of(PLANS)
+    span = span_of(PLANS)
     for _ in range(2):  # the second starts from moments that are not zero
         outputs = run_span(together.models, span, together.batches, together.gradients, online, same_pass=same_pass)
         expected = loop(alone, online)
@@ -88,7 +92,7 @@ def test_a_span_is_a_loop_over_its_edges(lazy: bool, same_pass: bool, local_step
 def test_the_scratch_row_stays_clean(lazy: bool) -> None:
     given = setting()
     online = Online(Adam(0.05, lazy_rows=lazy))
-    run_span(given.models, TrainingSpan.of(PLANS), given.batches, given.gradients, online, same_pass=True)
+    run_span(given.models, span_of(PLANS), given.batches, given.gradients, online, same_pass=True)
     for table in given.models.tables:
         assert not bool(table.value[:, -1].any())
         assert not bool(table.m[:, -1].any())
@@ -99,7 +103,7 @@ def test_with_lazy_rows_only_rows_of_trained_batches_move_and_with_dense_rows_mo
     for lazy in (True, False):
         given = setting()
         online = Online(Adam(0.05, lazy_rows=lazy))
-        first, second = TrainingSpan.of({0: ([0], [0])}), TrainingSpan.of({0: ([1], [1])})
+        first, second = span_of({0: ([0], [0])}), span_of({0: ([1], [1])})
         run_span(given.models, first, given.batches, given.gradients, online, same_pass=True)
         before = given.models.tables[1].value.clone()
         run_span(given.models, second, given.batches, given.gradients, online, same_pass=True)
@@ -113,10 +117,25 @@ def test_with_lazy_rows_only_rows_of_trained_batches_move_and_with_dense_rows_mo
 
 
 def test_plans_of_different_length_are_filled_up_at_the_end() -> None:
-    span = TrainingSpan.of(PLANS)
+    span = span_of(PLANS)
     assert span.edges.tolist() == [0, 1, 2]
     assert span.predicted[2].tolist() == [5, 6, -1, -1, -1, -1]
     assert span.trained[2].tolist() == [-1, 6, -1, -1, -1, -1]
+
+
+def test_two_models_of_an_edge_in_one_span_are_two_spans() -> None:
+    """Mixed and home models train as one stack, on the same batches, each by its own plan."""
+    online, mixed, home = Online(Adam(0.05)), ([0, 1, 2], [0, -1, 1]), ([0, 1, 2], [0, 1, 2])
+    given, first, second = setting(), setting(), setting()
+    whole, one, other = given.models.twice()
+    plans = [Plan(0, 0, *mixed), Plan(len(one), 0, *home)]
+    run = (given.batches, given.gradients, online)
+    outputs = run_span(whole, TrainingSpan.of(plans), *run, same_pass=True)
+    for place, (alone, part, plan) in enumerate(((first, one, mixed), (second, other, home))):
+        expected = run_span(alone.models, span_of({0: plan}), *run, same_pass=True)
+        torch.testing.assert_close(outputs[place : place + 1], expected, equal_nan=True, rtol=1e-5, atol=1e-6)
+        for mine, theirs in zip(everything(part), everything(alone.models), strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
 
 
 def test_a_module_whose_outputs_depend_on_the_mode_needs_two_passes() -> None:

@@ -84,6 +84,24 @@ class ModelState:
         dense = (self.dense.clone(), self.dense_m.clone(), self.dense_v.clone())
         return ModelState(*dense, tables, buffers, self.steps.clone())
 
+    def twice(self) -> tuple["ModelState", "ModelState", "ModelState"]:
+        """A state of 2 n edges, each twice, with its two halves, which share its storage."""
+        edges = torch.arange(len(self)).repeat(2)
+        whole, places = self.select(edges), torch.arange(len(edges))
+        whole.tables = [TableState(t.value[t.edges], t.m[t.edges], t.v[t.edges], places) for t in whole.tables]
+        return whole, whole._part(0, len(self)), whole._part(len(self), 2 * len(self))
+
+    def _part(self, start: int, stop: int) -> "ModelState":
+        here = slice(start, stop)
+        return ModelState(
+            self.dense[here],
+            self.dense_m[here],
+            self.dense_v[here],
+            [TableState(t.value[here], t.m[here], t.v[here], torch.arange(stop - start)) for t in self.tables],
+            {name: b[here] for name, b in self.buffers.items()},
+            self.steps[here],
+        )
+
     def select(self, edges: Tensor) -> "ModelState":
         """The state of the named edges: dense part copied, id tables shared with this one."""
         return ModelState(

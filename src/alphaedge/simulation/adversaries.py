@@ -43,7 +43,7 @@ class Adversaries:
                 rows[-1] = False
         places = [rows.nonzero().squeeze(1) for rows in trained]
         forgery = _published(published, slot, edge, places)
-        forgery.shares = dict(world.topology[edge])
+        forgery.shares = dict(world.announced[edge][-1][1])
         run, local = divmod(edge, self._n)
         rng = torch.Generator().manual_seed(world.rng(edge, "attack").getrandbits(60))
         victim = self._victim(world, edge, places, forgery)
@@ -58,16 +58,16 @@ class Adversaries:
         for table, version, place, rows in zip(published.tables, published.version, places, forgery.rows, strict=True):
             table[slot, edge, place] = rows
             version[slot, edge, place] = number
-        world.topology[edge] = dict(forgery.shares)
+        world.announced[edge][-1] = (world.moment[edge], dict(forgery.shares))
 
     def _victim(self, world: "World", edge: int, places: Sequence[Tensor], own: Forgery) -> Forgery | None:
-        """The newest publication of an honest edge, the same one each time."""
+        """The newest publication of an honest edge at this moment, the same edge each time."""
         run, local = divmod(edge, self._n)
         honest = [j for j in range(self._n) if j not in self._hostile[run]]
         if not honest:
             return None
         other = run * self._n + honest[local % len(honest)]
-        number = int(world.published.number[other])
+        number = world.newest_at(other, world.moment[edge])
         if not number:
             return None
         slot = number % world.published.depth

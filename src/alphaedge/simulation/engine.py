@@ -3,7 +3,7 @@
 Everything that learns is in ``core``; here is only who does it when.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, final
 
 import torch
@@ -16,7 +16,7 @@ from alphaedge.simulation.judge import Judge
 from alphaedge.simulation.rounds import aggregate_group
 from alphaedge.simulation.run_log import Progress, RunLog
 from alphaedge.simulation.timeline import levels
-from alphaedge.simulation.training_span import TrainingSpan, run_span
+from alphaedge.simulation.training_span import Plan, TrainingSpan, run_span
 from alphaedge.simulation.world import World
 
 # Edges stepped at once; more falls out of the cache (see benchmarks/scaling).
@@ -34,7 +34,9 @@ class Engine:
     def __init__(self, world: World, online: Online, *, same_pass: bool, block: int = BLOCK) -> None:
         self.world, self.online, self.same_pass, self.block = world, online, same_pass, block
         settings = world.method.home
-        self.home = world.models.copy() if settings else None
+        self.models, self.home = world.models, None
+        if settings:  # mixed and home models train as one stack
+            self.models, world.models, self.home = world.models.twice()
         delay, dtype = world.conditions.delay, world.models.dense.dtype
         self.judge = Judge(settings, len(world.models), delay, dtype) if settings else None
 
@@ -74,7 +76,7 @@ class Engine:
 
     def _due(self) -> list[list[int]]:
         """Groups of edges whose next event may happen now: no earlier one waits for untrained batches."""
-        world = self.world
+        world, publish_first = self.world, self.world.method.publish == "trained"
         merged: list[list[int]] = []
         for run, timeline in enumerate(world.timelines):
             everybody = range(run * world.n, (run + 1) * world.n)
@@ -87,13 +89,17 @@ class Engine:
                 horizon = min(timeline.moment(e % world.n, world.span_end(e)[0]) for e in waiting)
                 soonest = min(world.moment[e] for e in waiting)
                 when = {e: world.moment[e] for e in waiting if world.moment[e] < horizon or world.moment[e] == soonest}
-                late = {e for e in when if world.phase[e] == "to join" and world.moment[e] > 0}
-                reads = {e: list(everybody) if e in late else world.neighbours(e) for e in when}
-                groups = levels(when, reads, publish_first=world.method.publish == "trained")
+                groups = [list(when)] if publish_first else self._in_order(when, everybody)
             merged += [[] for _ in range(len(groups) - len(merged))]
             for depth, group in enumerate(groups):
                 merged[depth] += group
         return merged
+
+    def _in_order(self, when: Mapping[int, float], everybody: Sequence[int]) -> list[list[int]]:
+        """Groups of events one after the other, where an edge reads what others have mixed before."""
+        world = self.world
+        late = {e for e in when if world.phase[e] == "to join" and world.moment[e] > 0}
+        return levels(when, {e: everybody if e in late else world.neighbours(e) for e in when})
 
     def _join(self, edge: int) -> None:
         """Let an edge in: first neighbours and, if it comes late, a model of peers to start from."""
@@ -103,9 +109,11 @@ class Engine:
         world.links[edge] = join(world.method, local, candidates, world.rng(edge, "first peers"))
         world.phase[edge] = "to train" if world.at[edge] < timeline.last[local] else "done"
         if timeline.join[local] > 0 and world.conditions.bootstrap:
-            models = [base + j for j in candidates if j != local and int(world.published.number[base + j]) > 0]
+            numbers = {base + j: world.newest_at(base + j, world.moment[edge]) for j in candidates if j != local}
+            models = [j for j, number in numbers.items() if number]
             if models:
-                sources = world.rng(edge, "bootstrap").sample(models, min(START_MODELS, len(models)))
+                chosen = world.rng(edge, "bootstrap").sample(models, min(START_MODELS, len(models)))
+                sources = {j: numbers[j] for j in chosen}
                 for state in (world.models, self.home) if self.home else (world.models,):
                     world.published.give(sources, state, edge)
 
@@ -113,11 +121,9 @@ class Engine:
         """Let every edge that can run to the eve of its next aggregation."""
         world = self.world
         edges = [e for e, state in enumerate(world.phase) if state == "to train"]
-        for start in range(0, len(edges), self.block):
-            block = edges[start : start + self.block]
-            span = TrainingSpan.of({e: self._plan(e) for e in block})
-            at_home = TrainingSpan.of({e: self._plan(e, home=True) for e in block}) if self.home else None
-            self._run_block(span, at_home)
+        size = max(1, self.block // 2) if self.home else self.block
+        for start in range(0, len(edges), size):
+            self._run_block(edges[start : start + size])
         for edge in edges:
             end, world.at[edge] = world.span_end(edge)
             timeline, local = world.where(edge)
@@ -125,8 +131,8 @@ class Engine:
             world.phase[edge] = "done" if end is None or edge in world.log.stopped else "to aggregate"
             world.pending[edge] = []
 
-    def _plan(self, edge: int, *, home: bool = False) -> tuple[list[int], list[int]]:
-        """The (predicted, trained) batches of an edge's next span; it starts with what is still to be trained.
+    def _plan(self, edge: int, *, home: bool = False) -> Plan:
+        """The next span of an edge's mixed or home model; it starts with what is still to be trained.
 
         The home model, which never mixes, trains on every batch as soon as it is revealed.
         """
@@ -146,12 +152,15 @@ class Engine:
                 and end - delay - weight_batches + 1 >= first
             )
             trained.append(-1 if kept or number - delay < first else number - delay)
-        return predicted, trained
+        return Plan(len(world.models) + edge if home else edge, edge, predicted, trained)
 
-    def _run_block(self, span: TrainingSpan, at_home: TrainingSpan | None) -> None:
+    def _run_block(self, block: list[int]) -> None:
         world, model = self.world, self.world.gradients.model
+        plans = [self._plan(e) for e in block]
+        span = TrainingSpan.of(plans)
+        whole = TrainingSpan.of([*plans, *(self._plan(e, home=True) for e in block)]) if self.home else span
         run = (world.batches, world.gradients, self.online)
-        outputs = run_span(world.models, span, *run, same_pass=self.same_pass)
+        outputs = run_span(self.models, whole, *run, same_pass=self.same_pass)
         _note_known(world, span)
         world.note_trained(span.edges, span.trained)
         place, column = (span.predicted >= 0).nonzero(as_tuple=True)
@@ -161,8 +170,8 @@ class Engine:
         found = outputs[place, column]
         loss = vmap(model.loss.function)
         losses = loss(found, taught)
-        if at_home is not None and self.home is not None and self.judge is not None:
-            alone = run_span(self.home, at_home, *run, same_pass=self.same_pass)[place, column]
+        if self.judge is not None:
+            alone = outputs[len(block) + place, column]
             alone_losses, mixed = loss(alone, taught), found.clone()
             for s in range(span.predicted.shape[1]):
                 which = column == s

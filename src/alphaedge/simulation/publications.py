@@ -1,5 +1,6 @@
 """What edges have published: the models that others may pull, as many generations back as staleness needs."""
 
+from collections.abc import Mapping
 from typing import final
 
 import torch
@@ -57,10 +58,9 @@ class Publications:
         number = ((self.number[edges] if newest is None else newest) - staleness).clamp(min=0)
         return (number % self.depth) * self.dense.shape[1] + edges, number
 
-    def give(self, sources: list[int], state: ModelState, edge: int) -> None:
-        """Start an edge of the state from the median of others' newest publications."""
-        some = torch.tensor(sources)
-        slots = self.number[some] % self.depth
+    def give(self, sources: Mapping[int, int], state: ModelState, edge: int) -> None:
+        """Start an edge of the state from the median of others' publications, named by edge and number."""
+        some, slots = torch.tensor(list(sources)), torch.tensor(list(sources.values())) % self.depth
         state.dense[edge] = median(self.dense[slots, some])
         for name, pool in self.statistics.items():
             state.buffers[name][edge] = median(pool[slots, some])

@@ -42,7 +42,7 @@ def aggregate_group(world: World, edges: list[int], block: int, lost: Sequence[i
             links,
             aggregations=int(world.aggregations[edge]),
             candidates=world.candidates(edge),
-            topology={j: world.topology[base + j] for j in links.neighbours},
+            topology=world.topology(edge),
             absent=_absent(world, edge) if method.trial is not None and edge not in lost else (),
             rng=world.rng(edge, "peers"),
         )

@@ -5,7 +5,9 @@ published at its last aggregation. By **batch index** all edges are in lock-step
 every E-th batch everybody publishes, then everybody reads.
 
 An edge's training between two aggregations depends on no other edge, so all edges train their next span at once.
-Their aggregations then follow in time order, as far as they need no span that is not trained yet.
+Their aggregations then follow, as far as they need no span that is not trained yet. Where edges publish before they
+mix, those run side by side: all publish, and each reads what the others had published at its own moment. Where they
+publish after it, a mix needs others' mixes, and the aggregations follow in time order (``levels``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -70,27 +72,23 @@ class Timeline:
         return self.join[edge] <= moment < self.leave[edge]
 
 
-def levels(
-    when: Mapping[int, float], reads: Mapping[int, Sequence[int]], *, publish_first: bool = True
-) -> list[list[int]]:
+def levels(when: Mapping[int, float], reads: Mapping[int, Sequence[int]]) -> list[list[int]]:
     """Cut due events into groups that may run at once, with the outcome of running them one by one in time order.
 
-    In an event an edge publishes, then reads others, and in a group all publish first. So an event runs not before
-    the earlier events of those it reads, and after the earlier events of those that read it. Where edges publish
-    last it is the other way round. Events of one moment share a group.
+    In an event an edge reads others, mixes, then publishes. So it runs after the earlier events of those it reads, and
+    not before the earlier events of those that read it. Events of one moment share a group.
 
     >>> levels({0: 0.1, 1: 0.2, 2: 0.3}, {0: [2], 1: [0], 2: []})
-    [[0, 1], [2]]
+    [[0], [1, 2]]
     """
-    after_read, after_reader = (0, 1) if publish_first else (1, 0)
     level: dict[int, int] = {}
     readers: dict[int, list[int]] = {}
     for _, group in groupby(sorted(when, key=lambda e: when[e]), key=lambda e: when[e]):
         together = list(group)
         depth = 0
         for edge in together:
-            depth = max([depth, *(level[j] + after_read for j in reads[edge] if j in level)])
-            depth = max([depth, *(level[r] + after_reader for r in readers.get(edge, []))])
+            depth = max([depth, *(level[j] + 1 for j in reads[edge] if j in level)])
+            depth = max([depth, *(level[r] for r in readers.get(edge, []))])
         for edge in together:
             level[edge] = depth
         for edge in together:

@@ -1,7 +1,8 @@
 """A span: the batches that edges predict and train on between two aggregations, all edges side by side."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import final
+from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
@@ -15,24 +16,37 @@ from alphaedge.simulation.batches import Batches
 
 
 @final
+class Plan(NamedTuple):
+    """The batches that a model predicts and trains on, column by column, -1 for none; and whose batches they are."""
+
+    model: int
+    edge: int
+    predicted: list[int]
+    trained: list[int]
+
+
+@final
 @dataclass(frozen=True)
 class TrainingSpan:
-    """For k edges and S columns, the batch that each predicts and the batch it trains on, -1 for none.
+    """For k models and S columns, the batch that each predicts and the batch it trains on, -1 for none.
 
-    Columns run in order; in a column an edge predicts first.
+    Columns run in order; in a column a model predicts first. models: places in the state. edges: whose batches.
     """
 
+    models: Tensor  # [k]
     edges: Tensor  # [k]
     predicted: Tensor  # [k, S]
     trained: Tensor  # [k, S]
 
     @classmethod
-    def of(cls, plans: dict[int, tuple[list[int], list[int]]]) -> "TrainingSpan":
-        """From each edge's list of (predicted, trained) batches; shorter ones are filled up at the end."""
-        width = max(len(p) for p, _ in plans.values())
-        predicted = torch.tensor([p + [-1] * (width - len(p)) for p, _ in plans.values()])
-        trained = torch.tensor([t + [-1] * (width - len(t)) for _, t in plans.values()])
-        return cls(torch.tensor(list(plans)), predicted, trained)
+    def of(cls, plans: Sequence[Plan]) -> "TrainingSpan":
+        """From the plan of each model; shorter ones are filled up at the end."""
+        width = max(len(plan.predicted) for plan in plans)
+        predicted, trained = (
+            torch.tensor([batches + [-1] * (width - len(batches)) for batches in column])
+            for column in zip(*((plan.predicted, plan.trained) for plan in plans), strict=True)
+        )
+        return cls(torch.tensor([p.model for p in plans]), torch.tensor([p.edge for p in plans]), predicted, trained)
 
 
 def run_span(
@@ -43,7 +57,7 @@ def run_span(
     With ``same_pass`` a batch that is predicted and trained on in one column costs one forward pass; right only
     where the module's outputs do not depend on training mode.
     """
-    part = state.select(span.edges)
+    part = state.select(span.models)
     rule = online.for_rows
     compact = None if rule.lazy_rows else WorkingSet(part, span, batches, rule)
     k, width = span.predicted.shape
@@ -78,7 +92,7 @@ def run_span(
                 outputs[noted, s] = found[shared[places, s]] if learning else found
     if compact:
         compact.finish()
-    state.write(span.edges, part)
+    state.write(span.models, part)
     assert outputs is not None
     return outputs
 

@@ -24,6 +24,7 @@ from alphaedge.simulation.run_log import RunLog
 from alphaedge.simulation.timeline import Timeline
 
 Phase = Literal["to join", "to train", "to aggregate", "done"]
+Announcement = tuple[float, dict[int, float]]  # a moment, and the shares of an edge's neighbours then
 
 
 @final
@@ -48,7 +49,9 @@ class World:
         total = len(models)
         shared = method.statistics == "mixed" or (conditions.bootstrap and bool(conditions.joins))
         statistics = gradients.model.statistics() if shared else ()
-        depth = conditions.staleness + 1 + max(t.publications_in(method.pull_ahead) for t in timelines)
+        # Of edges that aggregate side by side, one may read another as it was before it published.
+        earlier = int(method.publish == "trained" and timelines[0].clock == "event-time")
+        depth = conditions.staleness + 1 + earlier + max(t.publications_in(method.pull_ahead) for t in timelines)
         self.published = Publications(models, depth, statistics)
         self.published_at: list[list[float]] = [[] for _ in range(total)]  # the moments, from the first on
         hostile = [conditions.draw_adversaries(self.n, seed) for seed in seeds]
@@ -57,7 +60,7 @@ class World:
         self.trained = [torch.zeros(t.value.shape[:2], dtype=torch.bool) for t in models.tables]  # since publishing
         self.known_since = [torch.full(t.value.shape[:2], -1, dtype=torch.long) for t in models.tables]
         self.links: list[Links[int]] = [Links.start([], method.aggregation.memory) for _ in range(total)]
-        self.topology: list[dict[int, float]] = [{} for _ in range(total)]
+        self.announced: list[list[Announcement]] = [[(-1.0, {})] for _ in range(total)]  # the last two of each edge
         self.aggregations = torch.zeros(total, dtype=torch.long)
         self.outages = [
             conditions.draw_outages(e, 2 + max(timelines[r].last) // method.aggregate_every, seeds[r])
@@ -101,11 +104,24 @@ class World:
 
     def newest(self, edge: int) -> list[int]:
         """The newest publications of an edge's neighbours when it pulls, by their numbers; 0 for none."""
-        if not self.method.pull_ahead:
-            return [int(self.published.number[j]) for j in self.neighbours(edge)]
         timeline, local = self.where(edge)
-        moment = timeline.moment(local, max(timeline.first[local], self.at[edge] - 1 - self.method.pull_ahead))
-        return [bisect_right(self.published_at[j], moment) for j in self.neighbours(edge)]
+        moment = self.moment[edge]
+        if self.method.pull_ahead:
+            moment = timeline.moment(local, max(timeline.first[local], self.at[edge] - 1 - self.method.pull_ahead))
+        return [self.newest_at(j, moment) for j in self.neighbours(edge)]
+
+    def newest_at(self, edge: int, moment: float) -> int:
+        """The number of an edge's newest publication at a moment; 0 for none."""
+        return bisect_right(self.published_at[edge], moment)
+
+    def topology(self, edge: int) -> dict[int, dict[int, float]]:
+        """What an edge's neighbours had announced of theirs at its moment, by local numbers."""
+        base, moment = self.base(edge), self.moment[edge]
+        found = {}
+        for j in self.links[edge].neighbours:
+            last, newest = self.announced[base + j][0], self.announced[base + j][-1]
+            found[j] = (newest if newest[0] <= moment else last)[1]
+        return found
 
     def present(self, edge: int) -> list[bool]:
         """Which of an edge's neighbours answer when it pulls."""
@@ -130,7 +146,7 @@ class World:
     def publish(self, edges: list[int]) -> None:
         """Let edges publish who their neighbours are, and their models if they have learned anything."""
         for edge in edges:
-            self.topology[edge] = self.links[edge].shares()
+            self.announced[edge] = [self.announced[edge][-1], (self.moment[edge], self.links[edge].shares())]
         learned = [e for e in edges if int(self.records[e]) > 0]
         if learned:
             some = torch.tensor(learned)

@@ -23,14 +23,14 @@ STEPS = 20
 Kind = Literal["lazy", "dense"]
 
 
-def plain_loop(data: Dataset, model: Model) -> Callable[[], None]:
-    """Make a job that runs ``STEPS`` batches on each edge in a loop, as most simulators do."""
+def plain_loop(data: Dataset, model: Model, steps: int = STEPS, size: int = BATCH) -> Callable[[], None]:
+    """Make a job that runs ``steps`` batches on each edge in a loop, as most simulators do."""
     modules = [copy.deepcopy(model.module) for _ in data.streams]
     optimizers = [torch.optim.Adam(m.parameters(), lr=0.001) for m in modules]
 
     def job() -> None:
-        for step in range(STEPS):
-            rows = slice(step * BATCH, (step + 1) * BATCH)
+        for step in range(steps):
+            rows = slice(step * size, (step + 1) * size)
             for stream, module, optimizer in zip(data.streams, modules, optimizers, strict=True):
                 outputs = module(*(stream.inputs[f][rows] for f in model.fields))
                 loss = model.loss.function(outputs, stream.labels[rows])
@@ -41,11 +41,11 @@ def plain_loop(data: Dataset, model: Model) -> Callable[[], None]:
     return job
 
 
-def engine(data: Dataset, model: Model, rows: Kind) -> Callable[[], None]:
+def engine(data: Dataset, model: Model, rows: Kind, steps: int = STEPS, size: int = BATCH) -> Callable[[], None]:
     """Make a job that runs the same batches as one span of the engine."""
-    batches, state = prepare(data, model)
+    batches, state = prepare(data, model, size)
     gradients, online = Stacked(model), Online(Adam(0.001, lazy_rows=rows == "lazy"))
-    numbers = torch.arange(STEPS).expand(len(state), -1)
+    numbers = torch.arange(steps).expand(len(state), -1)
     edges = torch.arange(len(state))
     span = TrainingSpan(edges, edges, numbers, numbers)
 

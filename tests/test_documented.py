@@ -87,6 +87,7 @@ def test_every_file_that_the_readme_names_exists() -> None:
     [
         ("engine", {"mlp", "deepfm"}),
         ("aggregation", {"mlp", "deepfm"}),
+        pytest.param("whole_runs", {"synthetic"}, marks=pytest.mark.long),
         ("transfer", {"changed_over_full", "known_peer_over_full", "bf16_over_full"}),
         ("startup", {"import alphaedge", "alphaedge --help", "alphaedge status --help", "alphaedge edge init"}),
         ("isolation", {"p99_ratio", "p50_ratio", "failed"}),

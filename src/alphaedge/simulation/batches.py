@@ -1,5 +1,6 @@
 """A run's batches: every edge's stream cut into batches of one size, with the run's own labels."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal, final
@@ -97,10 +98,10 @@ class Batches:
     def __init__(self, inputs: list[Inputs], labels: list[Labels]) -> None:
         unique = list({id(i): i for i in inputs}.values())
         shift = {id(i): sum(len(u.times) for u in unique[:n]) for n, i in enumerate(unique)}
-        self._inputs = tuple(torch.cat(parts) for parts in zip(*(u.inputs for u in unique), strict=True))
-        self._rows = tuple(torch.cat(parts) for parts in zip(*(u.rows for u in unique), strict=True))
-        self.scored = torch.cat([x.scored for x in labels])
-        self._taught = torch.cat([x.taught for x in labels])
+        self._inputs = tuple(map(_joined, zip(*(u.inputs for u in unique), strict=True)))
+        self._rows = tuple(map(_joined, zip(*(u.rows for u in unique), strict=True)))
+        self.scored = _joined([x.scored for x in labels])
+        self._taught = _joined([x.taught for x in labels])
         at_input, at_label, done = [], [], 0
         for one, own in zip(inputs, labels, strict=True):
             at_input += [shift[id(one)] + s for s in one.start]
@@ -122,3 +123,8 @@ class Batches:
         """The id rows that those batches name, per table [k, C]."""
         place = self._at_input[edges] + numbers
         return tuple(r.index_select(0, place) for r in self._rows)
+
+
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    """The parts end to end; a single one as it is, since inputs are the largest tensors of a run."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts))

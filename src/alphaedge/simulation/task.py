@@ -93,6 +93,7 @@ class WorkerCache:
         self._recordings = recordings or cache_folder() / "recordings"
         self._made: dict[Any, tuple[core_gradients.Gradients, bool, list[str]]] = {}
         self._loaded: dict[bytes, Dataset] = {}
+        self._cut: dict[Any, tuple[Dataset, Inputs]] = {}
 
     def data(self, settings: Settings, seed: int) -> Dataset:
         """The data set that the settings name; the last one loaded is kept, as the next task often needs it."""
@@ -101,6 +102,15 @@ class WorkerCache:
         if key not in self._loaded:
             self._loaded = {key: make_data(settings, seed)}
         return self._loaded[key]
+
+    def inputs(self, data: Dataset, model: Model, size: int, keep: int) -> Inputs:
+        """The batches of a data set, as the model takes them; the last ``keep`` are kept, like the data."""
+        key = (id(data), model.fields, model.dtype, tuple((t.fields, t.rows) for t in model.tables), size)
+        if key not in self._cut:
+            while len(self._cut) >= keep:
+                self._cut.pop(next(iter(self._cut)))
+            self._cut[key] = data, Inputs.cut(data, model, size)
+        return self._cut[key][1]
 
     def backend(
         self, task: Task, model: Model, state: ModelState, batches: Batches, data: Dataset
@@ -133,8 +143,7 @@ def _run(task: Task, cache: WorkerCache, watch: Watch) -> tuple[list[RunResult],
         make_model(d, task.factory(d), s * starts + i) for d, s in zip(data, seeds, strict=True) for i in range(starts)
     ]
     model, edges = models[0], len(data[0].streams)
-    cut: dict[int, Inputs] = {}
-    inputs = [cut.setdefault(id(d), Inputs.cut(d, model, settings.size)) for d in data]
+    inputs = [cache.inputs(d, model, settings.size, keep=len({id(d) for d in data})) for d in data]
     labels = [
         Labels.draw(d, i, settings.size, settings.conditions, s, model.dtype)
         for d, i, s in zip(data, inputs, seeds, strict=True)

@@ -1,10 +1,11 @@
 """Whole simulations from the start of a process to their results, beside the bare engine and a plain loop.
 
 For each data set and method, in a process of its own: the warm-up after imports (what the first run of a process takes
-longer than the second) with an empty cache of recorded calls and with a full one; the rate of the second run; and that
-rate as a multiple of a plain loop over ``nn.Module``s, as a share of the engine's rate, and as a share of the machine's
-limit. The limit is what one edge-batch must take at least: its multiplications at the rate of a large matrix product,
-plus the traffic of parameters and moments at the rate of a large copy. All are measured in the same process.
+longer than a later one) with an empty cache of recorded calls and with a full one; the rate of the better of two later
+runs, and that rate as a multiple of a plain loop over ``nn.Module``s and as a share of the engine's rate. The engine's
+rate is given as a multiple of the plain loop and as a share of the machine's limit. The limit is what one edge-batch
+must take at least: its multiplications at the rate of a large matrix product, plus the traffic of parameters and
+moments at the rate of a large copy. All are measured in the same process.
 """
 
 import json
@@ -36,7 +37,7 @@ QUICK_ROWS: Final = 24_000
 
 
 def measure(data: str, method: str, rows: int | None) -> dict[str, float]:
-    """Run one method on one data set twice, and what it is compared with. For a new process."""
+    """Run one method on one data set three times, and what it is compared with. For a new process."""
     torch.set_num_threads(1)
     settings = Settings(data=data, rows=rows, methods=(method,)).resolved()
     cache = WorkerCache()

@@ -5,6 +5,7 @@ a checkpoint, a results folder or a peer.
 """
 
 import importlib
+import inspect
 import re
 from typing import Any, Final
 
@@ -45,3 +46,12 @@ def make_object(field: str, path: str) -> Any:
         return found()
     except TypeError as error:
         raise InvalidValue(field, path, f"something that can be called without arguments ({error})") from error
+
+
+def source_of(path: str) -> str:
+    """The source of the module that an import path names; that of what it imports in turn is not looked at."""
+    name = path.rpartition("=")[2].partition(":")[0]
+    try:
+        return inspect.getsource(importlib.import_module(name))
+    except (ImportError, OSError, TypeError) as error:
+        raise InvalidValue("import path", path, f"a module whose source can be read ({error})") from error

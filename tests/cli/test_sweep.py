@@ -9,6 +9,8 @@ from typer.testing import CliRunner, Result
 
 from alphaedge.cli import app
 from alphaedge.data.synthetic import Store
+from alphaedge.experiments.sweep import SweepCell
+from alphaedge.import_path import source_of
 from alphaedge.settings import MethodSettings
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.simulate import simulate
@@ -98,3 +100,38 @@ def test_an_import_path_in_a_results_folder_is_not_taken(tmp_path: Path) -> None
     result = sweep("--config", str(tmp_path / "config.toml"), "--set", "peers=1,2", "--out", str(tmp_path / "out"))
     assert result.exit_code != 0
     assert "no import path from a results folder" in result.output
+
+
+def test_a_single_point_has_a_table_and_a_picture_too(tmp_path: Path) -> None:
+    result = sweep("--set", "peers=1", "--seeds", "1", "--methods", "noagg", "--out", str(tmp_path / "out"))
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "out" / "sweep.png").is_file()
+    assert "peers = 1" in (tmp_path / "out" / "config.toml").read_text()
+
+
+def test_hostile_edges_are_marked_so_that_the_means_agree(tmp_path: Path) -> None:
+    attacked = [
+        "--set",
+        "aggregate_every=4",
+        "--set",
+        "conditions.adversaries=0.34",
+        "--set",
+        "attack=random-model,flipped-labels",
+    ]
+    result = sweep(*attacked, "--seeds", "2", "--methods", "uniweight", "--json", "-", "--out", str(tmp_path / "out"))
+    assert result.exit_code == 0, result.output
+    honest = pl.read_parquet(tmp_path / "out" / "sweep.parquet").filter(~pl.col("hostile"))
+    for entry in json.loads(result.stdout):
+        rows = honest.filter(pl.col("conditions.attack") == entry["settings"]["conditions.attack"])
+        means = rows.group_by("seed").agg(pl.col("score").mean())["score"]
+        assert means.mean() == pytest.approx(entry["mean"])
+
+
+def test_a_rule_of_ones_own_that_has_changed_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    text = "from alphaedge import methods\n\n\ndef mine():\n    return methods.uniweight(aggregate_every={})\n"
+    for every in (4, 5):
+        (tmp_path / f"swept_rule_{every}.py").write_text(text.format(every))
+    assert source_of("mine=swept_rule_4:mine") != source_of("mine=swept_rule_5:mine")
+    cells = [SweepCell(method="mine=swept_rule_4:mine", whole=Settings()) for _ in range(2)]
+    assert cells[0].key() == cells[1].key()

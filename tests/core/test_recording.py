@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.func import grad, vmap
 from torch.nn import functional as F
 
-from alphaedge.core.recording import NotALineError, record, script
+from alphaedge.core.recording import NotLinearError, record, script
 
 Function = Callable[..., list[Tensor]]
 
@@ -188,19 +188,19 @@ def test_a_function_that_takes_another_way_for_other_sizes_is_not_a_line() -> No
     def by_size(x: Tensor) -> list[Tensor]:
         return [x.exp() if len(x) == 2 else x.exp() + 1]
 
-    with pytest.raises(NotALineError):
+    with pytest.raises(NotLinearError):
         script(record(by_size, [_example(3)]))
 
     def by_kind(x: Tensor) -> list[Tensor]:
         return [x.exp() if len(x) == 2 else x.sin()]
 
-    with pytest.raises(NotALineError):
+    with pytest.raises(NotLinearError):
         script(record(by_kind, [_example(3)]))
 
     def by_number(x: Tensor) -> list[Tensor]:
         return [x * (0.5 if len(x) == 2 else 0.25)]
 
-    with pytest.raises(NotALineError):
+    with pytest.raises(NotLinearError):
         script(record(by_number, [_example(3)]))
 
 

@@ -129,6 +129,19 @@ def test_an_exclusion_is_forgiven_for_a_clearly_good_trial_only(tolerance: float
     assert bool(left.present[edge, place]) == (not exclusions)
 
 
+def test_a_peer_that_stayed_away_has_nothing_to_make_good_for() -> None:
+    link, trial, rests = Links.start([10], Learned().memory).known[10], Trial(), []
+    for number in range(40):
+        if not link.is_excluded(number):
+            trial.note_presence(link, False, number)
+            rests += [link.excluded_until - number - 1] if link.is_excluded(number + 1) else []
+    assert rests[:3] == [2, 4, 8]
+    assert link.counts(link.excluded_until)
+    for number in range(3):
+        trial.note_presence(link, True, 100 + number)
+    assert link.absences == 0
+
+
 def test_peers_are_not_blamed_for_an_edges_own_broken_model() -> None:
     mixing, links = _case()
     mixing.models.dense[:] = torch.nan

@@ -28,7 +28,7 @@ def move(some: ModelState, by: float) -> None:
 def test_the_first_generation_is_the_initial_model() -> None:
     some = models()
     found = Publications(some, 2, ())
-    slot, number = found.slot(torch.arange(EDGES), staleness=0)
+    slot, number = found.slot(torch.arange(EDGES), 0, found.number)
     assert number.tolist() == [0] * EDGES
     assert torch.equal(found.dense.flatten(0, 1)[slot], some.dense)
     assert all(int(v.max()) == 0 for v in found.version)
@@ -95,7 +95,7 @@ def test_older_generations_can_be_read_as_they_were() -> None:
         dense.append(some.dense[1].clone())
         rows.append(row)
         for staleness in range(depth):
-            slot, number = found.slot(edge, staleness)
+            slot, number = found.slot(edge, staleness, found.number[edge])
             assert number.item() == max(0, generation - staleness)
             assert torch.equal(found.dense.flatten(0, 1)[slot[0]], dense[number.item()])
             assert torch.equal(found.tables[1].flatten(0, 1)[slot[0]], rows[number.item()])
@@ -110,7 +110,7 @@ def test_edges_in_different_generations_publish_together() -> None:
     found.publish(torch.tensor([0]), some, none, records)
     move(some, 1.0)
     found.publish(torch.tensor([0, 2]), some, none, records)
-    slot, number = found.slot(torch.arange(EDGES), staleness=0)
+    slot, number = found.slot(torch.arange(EDGES), 0, found.number)
     assert number.tolist() == [2, 0, 1]
     now = found.dense.flatten(0, 1)[slot]
     assert torch.equal(now[[0, 2]], some.dense[[0, 2]])

@@ -51,11 +51,12 @@ def sweep(
     methods: Annotated[
         str | None,
         option(
-            f"Methods, separated by commas: {', '.join(METHODS)}; or your own. Default: alphaedge,noagg.",
+            f"Methods, separated by commas: {', '.join(METHODS)}; or your own. "
+            "Default: alphaedge,noagg, or what --config says.",
             metavar="NAME,...",
         ),
     ] = None,
-    seeds: Annotated[int | None, option("Runs of each point and method. Default: 3.")] = None,
+    seeds: Annotated[int | None, option("Runs of each point and method. Default: 3, or what --config says.")] = None,
     config_file: Annotated[
         Path | None, option("Settings in TOML; options on the command line win.", "--config", metavar="FILE")
     ] = None,
@@ -119,7 +120,7 @@ def sweep(
         except KeyboardInterrupt:
             interrupted = True
         results = whole.results(store)
-        save(results, out)
+        save(whole, results, out)
         found = summary(results)
         if json is not None:
             write_json(found, json)

@@ -197,18 +197,21 @@ class Mixing:
 
     @cached_property
     def objectives(self) -> list[Objective]:
-        """The loss of a mixture on each batch, for rules that learn their weights by its gradient."""
+        """The loss of a mixture on each batch, for rules that learn their weights by its gradient.
+
+        Mixtures are of the models as they are when this is first read: before ``mix`` moves them.
+        """
         return [self._objective(batch) for batch in self.batches]
 
     def among(self, present: Tensor, records: Tensor) -> "Mixing":
         """The same mix with fewer peers and other claims; it takes over what this one has computed of the models."""
         left = replace(self, held=replace(self.held, present=present), records=records)
-        known, gone = {id(x): x for each in self.objectives for x in each.differences}, ~present.unsqueeze(2)
-        if not torch.equal(present, self.present):
-            known = {key: x.masked_fill(gone, 0) for key, x in known.items()}
-        parts = [[known[id(x)] for x in each.differences] for each in self.objectives]
+        gone = ~present.unsqueeze(2)
+        dense = self.differences.masked_fill(gone, 0)
+        # The dense part comes first; rows follow where the model has id tables.
+        parts = [[dense, *(x.masked_fill(gone, 0) for x in each.differences[1:])] for each in self.objectives]
         objectives = [replace(each, differences=some) for each, some in zip(self.objectives, parts, strict=True)]
-        vars(left).update(differences=known.get(id(self.differences), self.differences), objectives=objectives)
+        vars(left).update(differences=dense, objectives=objectives)  # in the place of computing them again
         return left
 
     def _objective(self, batch: Batch) -> Objective:

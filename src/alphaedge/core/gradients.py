@@ -147,7 +147,8 @@ class OneAtATime:
 class Stacked:
     """All edges in one vectorised call.
 
-    trace: whether calls that keep coming are recorded. recordings: where they are kept for other processes.
+    trace: whether calls are recorded. recordings: where they are kept for other processes; without it, only calls that
+    keep coming are recorded.
     """
 
     def __init__(self, model: Model, *, trace: bool = True, recordings: Recordings | None = None) -> None:
@@ -195,9 +196,10 @@ class Stacked:
 
     def outputs(self, dense: Tensor, rows: Sequence[Tensor], buffers: Buffers, inputs: Sequence[Tensor]) -> Tensor:
         """See ``Gradients.outputs``."""
+        n_rows, names = len(rows), list(buffers)
 
         def stacked(*flat: Tensor) -> list[Tensor]:
-            return [self._forward(flat, len(rows), list(buffers))]
+            return [self._forward(flat, n_rows, names)]
 
         _set_mode(self.model, False)
         with torch.no_grad():
@@ -207,9 +209,10 @@ class Stacked:
         self, dense: Tensor, rows: Sequence[Tensor], buffers: Buffers, inputs: Sequence[Tensor], labels: Tensor
     ) -> Tensor:
         """See ``Gradients.losses``."""
+        n_rows, names = len(rows), list(buffers)
 
         def stacked(*flat: Tensor) -> list[Tensor]:
-            outputs = self._forward(flat[:-1], len(rows), list(buffers))
+            outputs = self._forward(flat[:-1], n_rows, names)
             return [vmap(self.model.loss.function)(outputs, flat[-1])]
 
         _set_mode(self.model, False)
@@ -247,7 +250,7 @@ class Stacked:
             return replay(*flat)
 
     def _kept(self, key: object, function: Function, flat: list[Tensor]) -> Function | None:
-        """The call as another process has recorded it, if it still is what that recorded."""
+        """The call as another process has recorded it, if that gives the same numbers."""
         source = self._recordings.get(repr(key)) if self._recordings else None
         return None if source is None else _replay(source, function, flat)
 

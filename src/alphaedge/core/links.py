@@ -19,7 +19,8 @@ class Link:
     publication: the newest that the edge holds rows of, -1 for none; pulled_at: the edge's aggregation at which it
     got that.
     tried, excess: whether it has stood a trial, and its loss above the edge's own in those so far (``core.trial``).
-    missed: rounds in a row without its model. exclusions: one more for each, halved by every clearly good trial.
+    missed: rounds in a row without its model. absences: exclusions because of that, halved by every model that comes.
+    exclusions: those because of a trial, halved by every clearly good one.
     excluded_until: the edge's aggregation before which it is no candidate.
     """
 
@@ -30,6 +31,7 @@ class Link:
     tried: bool = False
     excess: float = 0.0
     missed: int = 0
+    absences: int = 0
     exclusions: int = 0
     excluded_until: int = 0
 

@@ -32,23 +32,23 @@ _VIEWS: Final = {
 _CONSTANTS: Final = (torch.dtype, torch.layout, torch.memory_format)
 
 
-class NotALineError(Exception):
+class NotLinearError(Exception):
     """Two recordings differ in more than numbers that grow with k."""
 
 
 def record(function: Function, example: Sequence[Tensor]) -> str:
     """A call of stacked tensors [k, ...] as TorchScript source that holds for every k.
 
-    Raises NotALineError where the call for some edges can't be had from that for two and for three.
+    Raises NotLinearError where the call for k edges can't be derived from the calls for two and three edges.
     """
     two, three = (list(_lean(function, example, k).graph.nodes) for k in (2, 3))
     if len(two) != len(three):
-        raise NotALineError("another number of operations")
+        raise NotLinearError("another number of operations")
     names: dict[fx.Node, str] = {}
     inputs, body = list[str](), list[str]()
     for a, b in zip(two, three, strict=True):
         if (a.op, str(a.target)) != (b.op, str(b.target)):
-            raise NotALineError(f"{a.target} in one, {b.target} in the other")
+            raise NotLinearError(f"{a.target} in one, {b.target} in the other")
         name = names[a] = f"v{len(names)}"
         if a.op == "placeholder":
             inputs.append(name)
@@ -57,7 +57,7 @@ def record(function: Function, example: Sequence[Tensor]) -> str:
         elif a.op == "call_function":
             body.append(f"{name} = {_call(a, b, names)}")
         else:
-            raise NotALineError("a tensor made while recording")
+            raise NotLinearError("a tensor made while recording")
     header = f"def call({', '.join(f'{name}: Tensor' for name in inputs)}) -> List[Tensor]:"
     return "\n    ".join([header, f"k = {inputs[0]}.size(0)", *body]) + "\n"
 
@@ -73,7 +73,7 @@ def _call(a: fx.Node, b: fx.Node, names: dict[fx.Node, str]) -> str:
         return f"{_text(a.args[0], b.args[0], names)}[{a.args[1]}]"
     schema: Any = getattr(a.target, "_schema", None)
     if schema is None or a.kwargs.keys() != b.kwargs.keys() or len(a.args) != len(b.args):
-        raise NotALineError(f"{a.target} is no operation of tensors alone")
+        raise NotLinearError(f"{a.target} is no operation of tensors alone")
     args = [_text(x, y, names) for x, y in zip(a.args, b.args, strict=True)]
     for place, argument in enumerate(schema.arguments[: len(args)]):
         if str(argument.type) == "List[Optional[Tensor]]":
@@ -94,7 +94,7 @@ def _text(a: Any, b: Any, names: dict[fx.Node, str]) -> str:
     if type(a) is int and type(b) is int and a != b:
         return f"{b - a} * k + {a - 2 * (b - a)}"
     if a != b:
-        raise NotALineError(f"{a!r} for two edges, {b!r} for three")
+        raise NotLinearError(f"{a!r} for two edges, {b!r} for three")
     if isinstance(a, _CONSTANTS):
         return str(a)
     if isinstance(a, torch.device):
@@ -103,7 +103,7 @@ def _text(a: Any, b: Any, names: dict[fx.Node, str]) -> str:
         return f"float('{a}')"
     if a is None or isinstance(a, bool | int | float | str):
         return repr(a)
-    raise NotALineError(f"{a!r}, which TorchScript has no word for")
+    raise NotLinearError(f"{a!r}, which TorchScript has no word for")
 
 
 def _lean(function: Function, example: Sequence[Tensor], k: int) -> fx.GraphModule:

@@ -15,7 +15,7 @@ from counts as far as the trial bears it out: fully for e <= 0, down to nothing 
 than ``MAX_RECORDS_RATIO`` times what the edge itself has learned from.
 
 A trial on a few examples is a noisy measurement. Hence the three thresholds: to be left out once costs a peer little,
-to be excluded takes more than one bad trial, and to come back takes clearly good ones.
+one bad trial excludes it only from twice the tolerance on, and to come back takes clearly good ones.
 
 The probe is a mixture, not the peer's model alone: models of edges with other users can be bad alone and good to mix.
 """
@@ -88,10 +88,13 @@ class Trial:
 
     def note_presence(self, link: Link, came: bool, aggregation: int) -> None:
         """Note whether a neighbour's model came; a peer that is slow or down gives way like one of no use."""
-        link.missed = 0 if came else link.missed + 1
+        if came:
+            link.missed, link.absences = 0, link.absences // 2
+            return
+        link.missed += 1
         if link.missed >= self.patience:
-            link.missed = 0
-            self._exclude(link, aggregation)
+            self._rest(link, link.absences, aggregation)
+            link.missed, link.absences = 0, link.absences + 1
 
     def trust(self, excess: float) -> float:
         """How far a peer's claims count, from 0 to 1."""
@@ -102,14 +105,16 @@ class Trial:
         link.excess = self.memory * min(link.excess, self.tolerance) + (1 - self.memory) * excess
         link.tried = True
         if link.excess >= self.tolerance:
-            self._exclude(link, aggregation)
+            self._rest(link, link.exclusions, aggregation)
+            link.exclusions += 1
             link.weight, link.numbers = 0.0, {}
         elif link.excess < FORGIVEN_BELOW * self.tolerance:
             link.exclusions //= 2
 
-    def _exclude(self, link: Link, aggregation: int) -> None:
-        rest = min(self.longest_rest, self.first_rest * 2 ** min(link.exclusions, 30))
-        link.exclusions, link.excluded_until = link.exclusions + 1, aggregation + 1 + rest
+    def _rest(self, link: Link, times: int, aggregation: int) -> None:
+        """Exclude a peer for some rounds; times: how often it was before."""
+        rest = min(self.longest_rest, self.first_rest * 2 ** min(times, 30))
+        link.excluded_until = aggregation + 1 + rest
 
     def _excess(self, mixing: Mixing) -> Tensor:
         """The excess loss of every peer's probe, [g, P]; 0 where a peer is not present.

@@ -1,6 +1,7 @@
 """A cell of a results table: one method on one data set under one variation, over several runs; and its result."""
 
 import hashlib
+import re
 from typing import Final, Literal, Protocol
 
 import msgspec
@@ -8,6 +9,7 @@ import polars as pl
 
 from alphaedge.core.methods import METHODS
 from alphaedge.experiments.source_hash import source_hash
+from alphaedge.import_path import is_import_path, source_of
 from alphaedge.scoring import mean
 from alphaedge.settings import MethodSettings, method_name
 from alphaedge.simulation.catalog import CATALOG
@@ -85,10 +87,16 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cell_key(settings: Settings, method: str, *more: object) -> str:
-    """Name a cell's file by all that its result depends on; ``more``: what the settings do not say."""
-    chosen = method if method in BASELINES else repr(settings.method.apply(method))
-    text = "\n".join([settings.toml(), method, chosen, source_hash(), *map(str, more)])
-    return f"{settings.data}-{method_name(method)}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    """Name a cell's file by all that its result depends on; ``more``: what the settings do not say.
+
+    Code of a user's own, named by import paths, counts by the source of the modules that the paths name.
+    """
+    paths = (method, settings.method.aggregation, settings.method.selection, settings.optimizer)
+    sources = [source_of(path) for path in paths if path and is_import_path(path)]
+    chosen = repr(settings.method.apply(method)) if not sources and method not in BASELINES else method
+    text = "\n".join([settings.toml(), method, chosen, source_hash(), *sources, *map(str, more)])
+    name = re.sub(r"[^\w.-]", "_", method_name(method))
+    return f"{settings.data}-{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 class CellResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +112,7 @@ class CellResult(msgspec.Struct, frozen=True, kw_only=True):
     bytes: tuple[int, int, int] = (0, 0, 0)  # of whole models, of common rows, of changed rows
     mixes: int = 0
     pulls: int = 0
+    hostile: list[list[int]] = []  # by run, the edges that attack
     hostile_share: float | None = None  # mean share of the hostile edges in the honest ones' mixes
     beyond_start: int = 0  # pulls that asked for a model from before the start and got the initial one
     seconds: float = 0.0
@@ -125,6 +134,7 @@ class CellResult(msgspec.Struct, frozen=True, kw_only=True):
             bytes=(full, common, changed),
             mixes=sum(r.weights.select("edge", "aggregation").n_unique() for r in runs if len(r.weights)),
             pulls=sum(int(r.pulls["count"].sum()) for r in runs),
+            hostile=[[edge for edge, honest in enumerate(r.honest) if not honest] for r in runs],
             hostile_share=mean([share for r in runs if (share := r.hostile_share()) is not None]),
             beyond_start=sum(r.beyond_start for r in runs),
             seconds=sum(r.seconds for r in runs),

@@ -94,11 +94,13 @@ def _keys() -> Iterator[str]:
 
 
 def _split(values: str) -> list[str]:
-    """Cut at commas, but not within brackets."""
-    parts, depth = [""], 0
+    """Cut at commas, but not within brackets or quotes."""
+    parts, depth, quote = [""], 0, ""
     for character in values:
-        depth += (character in "[{") - (character in "]}")
-        if character == "," and depth == 0:
+        if character in "\"'" and quote in ("", character):
+            quote = "" if quote else character
+        depth += 0 if quote else (character in "[{") - (character in "]}")
+        if character == "," and depth == 0 and not quote:
             parts.append("")
         else:
             parts[-1] += character

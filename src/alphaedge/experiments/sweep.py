@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Final, final
 
 import msgspec
 import polars as pl
@@ -19,6 +19,13 @@ from alphaedge.report.charts import save as save_figure
 from alphaedge.settings import MethodSettings, method_name
 from alphaedge.simulation.config import Settings, build
 
+_COLUMNS: Final = {
+    "method": pl.String,
+    "seed": pl.Int64,
+    "edge": pl.String,
+    "hostile": pl.Boolean,
+    "score": pl.Float64,
+}
 Results = Sequence[tuple[Point, str, CellResult]]  # finished cells: the point, the method's name, what was found
 
 
@@ -74,14 +81,17 @@ class Sweep:
 
 
 def tidy(results: Results) -> pl.DataFrame:
-    """One row for each point, method, seed and edge: the settings of the point, and the edge's score."""
+    """One row for each point, method, seed and edge: the settings of the point, and the edge's score.
+
+    A mean over the edges that are not hostile is what the summary says.
+    """
     rows = [
-        {**_plain(point), "method": method, "seed": seed, "edge": name, "score": score}
+        {**_plain(point), "method": method, "seed": seed, "edge": name, "hostile": place in hostile, "score": score}
         for point, method, result in results
-        for seed, scores in enumerate(result.per_edge)
-        for name, score in zip(result.names, scores, strict=True)
+        for seed, (scores, hostile) in enumerate(zip(result.per_edge, result.hostile, strict=True))
+        for place, (name, score) in enumerate(zip(result.names, scores, strict=True))
     ]
-    return pl.DataFrame(rows, infer_schema_length=None)
+    return pl.DataFrame(rows, infer_schema_length=None) if rows else pl.DataFrame(schema=_COLUMNS)
 
 
 def summary(results: Results) -> list[dict[str, Any]]:
@@ -103,8 +113,9 @@ def summary(results: Results) -> list[dict[str, Any]]:
     return found
 
 
-def save(results: Results, folder: Path) -> None:
-    """Write ``sweep.parquet``, ``summary.json`` and the picture, ``sweep.png`` and ``sweep.svg``."""
+def save(sweep: Sweep, results: Results, folder: Path) -> None:
+    """Write ``sweep.parquet``, ``summary.json``, the first point's ``config.toml`` and the picture (PNG and SVG)."""
+    replace_file(folder / "config.toml", sweep.settings[0].toml().encode())
     tidy(results).write_parquet(folder / "sweep.parquet")
     replace_file(folder / "summary.json", msgspec.json.format(msgspec.json.encode(summary(results)), indent=2))
     lines = [(point, method, cell_score(result)) for point, method, result in results]

@@ -7,17 +7,23 @@ from matplotlib.figure import Figure
 
 from alphaedge.experiments.grid import Point
 from alphaedge.experiments.scores import Score
-from alphaedge.report.charts import add_legend, draw_lines, make_charts
+from alphaedge.report.charts import add_legend, draw_lines, make_charts, make_message
 
 MAX_CHARTS: Final = 12  # more than that nobody reads
 
 
 def picture(results: Sequence[tuple[Point, str, Score | None]]) -> Figure:
-    """The score over the setting with most values, a line for each method, a chart for each value of the others."""
+    """The score over the setting with most values, a line for each method, a chart for each value of the others.
+
+    At most ``MAX_CHARTS`` charts are drawn.
+    """
+    if not results:
+        return make_message("No cell is finished.")
     varied = _varied([point for point, _, _ in results])
     axis = max(varied, key=lambda key: len(varied[key])) if varied else ""
-    numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in varied.get(axis, []))
-    places = {repr(v): float(v) if numeric else float(n) for n, v in enumerate(varied.get(axis, [None]))}
+    values = varied.get(axis, [None])
+    numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    places = {repr(v): float(v) if numeric else float(n) for n, v in enumerate(values)}
     charts: dict[str, dict[str, list[tuple[float, float, float]]]] = {}
     for point, method, score in results:
         rest = ", ".join(f"{_short(key)} = {point[key]}" for key in varied if key != axis)
@@ -30,7 +36,7 @@ def picture(results: Sequence[tuple[Point, str, Score | None]]) -> Figure:
         ordered = {method: sorted(line) for method, line in lines.items()}
         draw_lines(axes, ordered, title=title, x=_short(axis) or "one point", y="score", log=_wide(places.values()))
         if not numeric:
-            axes.set_xticks(list(places.values()), [str(v) for v in varied.get(axis, [""])])
+            axes.set_xticks(list(places.values()), ["" if v is None else str(v) for v in values])
     add_legend(figure, panels)
     return figure
 

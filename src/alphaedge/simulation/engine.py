@@ -1,4 +1,4 @@
-"""The simulator's loop: all edges train a span side by side, then aggregate in time order.
+"""The simulator's loop: all edges train a span side by side, then aggregate, each as of its own moment.
 
 Everything that learns is in ``core``; here is only who does it when.
 """

@@ -1,4 +1,4 @@
-"""What edges have published: the models that others may pull, as many generations back as staleness needs."""
+"""What edges have published: the models that others may pull, as many generations back as somebody may read."""
 
 from collections.abc import Mapping
 from typing import final
@@ -50,12 +50,12 @@ class Publications:
             self.tables[t].view(-1, width).index_copy_(0, target, table.value.view(-1, width).index_select(0, source))
             self.version[t].view(-1).index_copy_(0, target, self.number[edges][which].to(torch.int32))
 
-    def slot(self, edges: Tensor, staleness: int, newest: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def slot(self, edges: Tensor, staleness: int, newest: Tensor) -> tuple[Tensor, Tensor]:
         """Place in the pool [depth * n] of each named edge's publication of that age, and its number (>= 0).
 
-        newest: the numbers of the newest publications, if the edges are seen as they were at an earlier moment.
+        newest: the numbers of their newest publications at the moment at which they are read.
         """
-        number = ((self.number[edges] if newest is None else newest) - staleness).clamp(min=0)
+        number = (newest - staleness).clamp(min=0)
         return (number % self.depth) * self.dense.shape[1] + edges, number
 
     def give(self, sources: Mapping[int, int], state: ModelState, edge: int) -> None:

@@ -1,24 +1,33 @@
 """Recorded calls on disk, so that the next process need not record them: TorchScript source, as text.
 
-A file is named by all that its recording depends on: the versions of torch and of the code that records, and the model:
-its structure, the numbers that its modules hold, and the source files of their classes. A model whose source can't be
-read is not kept. A file that is damaged is recorded anew, and one that somebody else could have written is not read.
+Only those of the models that AlphaEdge brings are kept: what a module of a user's own depends on can't be known. A file
+is named by the versions of torch and of AlphaEdge's models and recorder, the structure of the model, and the numbers
+that its modules hold. A file that is damaged is made anew, and one that somebody else could have written is not read.
 """
 
 import contextlib
 import hashlib
-import inspect
 import os
+import re
+import tempfile
+import time
 from pathlib import Path
 from typing import Final, final
 
 import torch
 
+from alphaedge import models
 from alphaedge.core import gradients, model, recording
-from alphaedge.core.model import Model
-from alphaedge.files import replace_file
+from alphaedge.core.model import LOSSES, Model
 
-_RECORDS: Final = (gradients, model, recording)  # the modules that make a recording what it is
+_SOURCES: Final = (gradients, model, recording)  # the modules that make a recording what it is
+_OWN: Final = ("torch.nn.", "alphaedge.models.")
+_LINES: Final = re.compile(  # what ``recording.record`` writes, and nothing else
+    r"def call\(v0: Tensor[^()]*\) -> List\[Tensor\]:\n    k = v0\.size\(0\)\n"
+    r"(?:    v\d+ = (?:torch\.ops\.aten\.\w+\(.*\)|v\d+\[\d+\])\n)*    return \[.*\]\n"
+)
+_OTHERS: Final = re.compile(r"torch\.ops\.(?!aten\.)|aten\.(?:from_file|save|load)\b|__|import")
+_UNUSED_SECONDS: Final = 30 * 24 * 3600.0  # after which a file is deleted
 
 
 @final
@@ -29,43 +38,68 @@ class RecordingCache:
         self._folder, self._fingerprint = folder, fingerprint
 
     def get(self, call: str) -> str | None:
-        """Read the recording of a call; None if there is none, or it is not this user's own."""
-        path = self._path(call)
+        """Read the recording of a call; None if there is none, it is damaged, or it is not this user's own."""
         try:
-            found = path.stat()
-            if found.st_uid != os.getuid() or found.st_mode & 0o022:
+            if not _is_own(os.stat(self._folder)):
                 return None
-            return path.read_text(encoding="utf-8")
+            descriptor = os.open(self._path(call), os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+            with open(descriptor, encoding="utf-8") as file:
+                if not _is_own(os.fstat(descriptor)):
+                    return None
+                text = file.read()
+            os.utime(self._path(call))  # it is in use
         except (OSError, UnicodeDecodeError):
             return None
+        return text if _LINES.fullmatch(text) and not _OTHERS.search(text) else None
 
     def put(self, call: str, source: str) -> None:
         """Write a recording. Without a place to write to, every process records for itself."""
         with contextlib.suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            replace_file(self._path(call), source.encode(), mode=0o600)
+            descriptor, name = tempfile.mkstemp(dir=self._folder)  # several processes may write the same one
+            with open(descriptor, "w", encoding="utf-8") as file:
+                file.write(source)
+            os.replace(name, self._path(call))
+            self._delete_unused(time.time() - _UNUSED_SECONDS)
+
+    def _delete_unused(self, before: float) -> None:
+        for file in self._folder.iterdir():
+            if file.stat().st_mtime < before:
+                file.unlink(missing_ok=True)
 
     def _path(self, call: str) -> Path:
         return self._folder / f"{hashlib.sha256(f'{self._fingerprint} {call}'.encode()).hexdigest()[:24]}.txt"
 
 
+def recording_cache(folder: Path, made: Model) -> RecordingCache | None:
+    """The recordings of a model in a folder; None if they can't be kept."""
+    known = fingerprint(made)
+    return RecordingCache(folder, known) if known and hasattr(os, "getuid") else None
+
+
 def fingerprint(made: Model) -> str | None:
-    """A hash of what a model's recordings depend on; None if the source of a module or of the loss can't be read."""
-    parts, files = [torch.__version__, repr(made.module)], set[str]()
-    try:
-        for each in (*made.module.modules(), made.loss.function):
-            kind = each if inspect.isfunction(each) else type(each)
-            file = inspect.getsourcefile(kind)
-            if file is None:
-                return None
-            if not kind.__module__.startswith("torch."):
-                files.add(file)
-            numbers = {k: v for k, v in vars(each).items() if isinstance(v, bool | int | float | str | tuple | None)}
-            parts.append(f"{kind.__module__}.{kind.__qualname__} {sorted(numbers.items())!r}")
-        digest = hashlib.sha256()
-        for file in (*sorted(files), *(module.__file__ for module in _RECORDS)):
-            digest.update(Path(str(file)).read_bytes())
-    except (OSError, TypeError):
-        return None
-    digest.update("\n".join(parts).encode())
+    """A hash of what a model's recordings depend on; None for a model or a loss that is not AlphaEdge's own."""
+    loss = next((name for name, known in LOSSES.items() if known is made.loss), None)
+    parts = [torch.__version__, repr(made.module), loss]
+    for each in made.module.modules():
+        kind = f"{type(each).__module__}.{type(each).__qualname__}"
+        held = {key: value for key, value in vars(each).items() if not key.startswith("_") and key != "training"}
+        if loss is None or not kind.startswith(_OWN) or not all(map(_is_plain, held.values())):
+            return None
+        parts.append(f"{kind} {sorted(held.items())!r}")
+    digest = hashlib.sha256("\n".join(map(str, parts)).encode())
+    files = [*(Path(str(module.__file__)) for module in _SOURCES), *Path(models.__path__[0]).glob("*.py")]
+    for file in sorted(files):
+        digest.update(file.read_bytes())
     return digest.hexdigest()
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, tuple | list | dict):
+        return all(map(_is_plain, [*value, *(value.values() if isinstance(value, dict) else ())]))
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+def _is_own(found: os.stat_result) -> bool:
+    """Whether a file or folder is this user's, and nobody else can write it."""
+    return found.st_uid == os.getuid() and not found.st_mode & 0o022

@@ -26,7 +26,7 @@ from alphaedge.simulation.batches import Batches, Inputs, Labels
 from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.engine import BLOCK, Engine
-from alphaedge.simulation.recording_cache import RecordingCache, fingerprint
+from alphaedge.simulation.recording_cache import RecordingCache, recording_cache
 from alphaedge.simulation.run_log import Progress, RunLog
 from alphaedge.simulation.run_result import RunResult
 from alphaedge.simulation.timeline import Timeline
@@ -82,6 +82,13 @@ def check(task: Task, data: Dataset) -> None:
     check_renumbering(model, [data.streams[0].inputs[f][: task.settings.size] for f in model.fields])
 
 
+def _recordings_folder() -> Path | None:
+    try:
+        return cache_folder() / "recordings"
+    except RuntimeError:  # a user without a home folder
+        return None
+
+
 @final
 class WorkerCache:
     """What one process keeps from task to task: the data, and recorded gradient calls, which fit every start.
@@ -90,7 +97,7 @@ class WorkerCache:
     """
 
     def __init__(self, recordings: Path | None = None) -> None:
-        self._recordings = recordings or cache_folder() / "recordings"
+        self._recordings = recordings or _recordings_folder()
         self._made: dict[Any, tuple[core_gradients.Gradients, bool, list[str]]] = {}
         self._loaded: dict[bytes, Dataset] = {}
         self._cut: dict[Any, tuple[Dataset, Inputs]] = {}
@@ -119,8 +126,7 @@ class WorkerCache:
         named = (task.settings.data, task.settings.model) if task.data is None else None
         key = (task.model, named, data.fields, data.task, task.settings.size, task.settings.executor)
         if key not in self._made:
-            known = fingerprint(model)
-            recordings = RecordingCache(self._recordings, known) if known else None
+            recordings = recording_cache(self._recordings, model) if self._recordings else None
             self._made[key] = _backend(model, state, batches, task.settings.executor, recordings)
         return self._made[key]
 
@@ -164,6 +170,7 @@ def _run(task: Task, cache: WorkerCache, watch: Watch) -> tuple[list[RunResult],
     )
     block = BLOCK if settings.executor == "stacked" else 1
     engine = Engine(world, settings.online, same_pass=same_pass, block=block)
+    del state  # the engine has copied it where edges keep a home model
     began = time.perf_counter()
     engine.run(lambda p: watch(task.name, p))
     seconds = time.perf_counter() - began

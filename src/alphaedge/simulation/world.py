@@ -49,8 +49,10 @@ class World:
         total = len(models)
         shared = method.statistics == "mixed" or (conditions.bootstrap and bool(conditions.joins))
         statistics = gradients.model.statistics() if shared else ()
-        # Of edges that aggregate side by side, one may read another as it was before it published.
-        earlier = int(method.publish == "trained" and timelines[0].clock == "event-time")
+        # Of edges that aggregate side by side, one may read another as it was before it published; and so may a hostile
+        # edge, whose victim need not be a neighbour that it waits for.
+        side_by_side = method.publish == "trained" or conditions.adversaries > 0
+        earlier = int(side_by_side and timelines[0].clock == "event-time")
         depth = conditions.staleness + 1 + earlier + max(t.publications_in(method.pull_ahead) for t in timelines)
         self.published = Publications(models, depth, statistics)
         self.published_at: list[list[float]] = [[] for _ in range(total)]  # the moments, from the first on

@@ -253,7 +253,7 @@ class LearningLoop:
         pulls = {peer: pull for peer, pull in pulls.items() if peer in learner.links.neighbours}  # some may be dropped
         for peer, pull in pulls.items():
             learner.held.setdefault(peer, HeldModel(learner.mixed.dense[0], learner.tables)).take(pull, learner.tables)
-        exclusions = {peer: link.exclusions for peer, link in learner.links.known.items()}
+        excluded = {peer: link.excluded_until for peer, link in learner.links.known.items()}
         try:
             shares = learner.mix(list(pulls))
         except RuleError as error:  # a rule of the operator's own: the edge goes on with its own model
@@ -265,7 +265,7 @@ class LearningLoop:
         if refused is not None:
             warn("selection_rule_failed", reason=refused)
         for peer, link in learner.links.known.items():
-            if link.exclusions > exclusions.get(peer, 0):
+            if link.excluded_until > excluded.get(peer, 0):
                 rounds = link.excluded_until - learner.aggregations
                 warn("peer_excluded", peer=peer, reason=self.exclusion(peer), rounds=rounds)
         self._checkpoints.save(learner, self.schema, self.progress)

@@ -2,22 +2,16 @@
 
 import pytest
 import torch
-from torch import Tensor
 
 from alphaedge import Home
 from alphaedge.simulation.judge import Judge
 
-MIXED, HOME = torch.tensor([[1.0]]), torch.tensor([[0.0]])
-
 
 def shares(judge: Judge, leads: list[float], edge: int = 0) -> list[float]:
     """The mixed model's share in each prediction, when it beats home by ``leads``, relative to both, in turn."""
-    found = []
-    for lead in leads:
-        alone = torch.tensor([(2 + lead) / (2 - lead)])
-        out = judge.predict(torch.tensor([edge]), MIXED, HOME, torch.tensor([1.0]), alone)
-        found.append(float(out))
-    return found
+    lead = torch.tensor([leads])
+    found = judge.shares(torch.tensor([edge]), lead == lead, torch.ones_like(lead), (2 + lead) / (2 - lead))
+    return [float(share) for share in found[0]]
 
 
 def expected(leads: list[float], delay: int, home: Home) -> list[float]:
@@ -61,13 +55,10 @@ def test_edges_are_judged_apart() -> None:
 
 def test_edges_asked_together_are_judged_as_alone() -> None:
     together, alone = (Judge(Home(), 2, 1, torch.float32) for _ in range(2))
-    leads = torch.tensor([[0.4, -0.2], [0.1, 0.3], [-0.5, 0.2], [0.2, 0.2]])
-
-    def both(out: Tensor) -> list[float]:
-        return out.flatten().tolist()
-
-    edges, zeros = torch.tensor([1, 0]), torch.zeros(2)
-    ones = torch.ones(2, 1)
-    found = [both(together.predict(edges, ones, 0 * ones, zeros + 1, (2 + row) / (2 - row))) for row in leads]
-    assert [f[0] for f in found] == pytest.approx(shares(alone, leads[:, 0].tolist(), edge=1), abs=1e-6)
-    assert [f[1] for f in found] == pytest.approx(shares(alone, leads[:, 1].tolist(), edge=0), abs=1e-6)
+    leads = torch.tensor([[0.4, 0.1, -0.5, 0.2], [-0.2, 0.3, 0.2, 0.2]])
+    predicted = torch.tensor([[True, True, True, True], [True, False, True, True]])
+    found = together.shares(torch.tensor([1, 0]), predicted, torch.ones(2, 4), (2 + leads) / (2 - leads))
+    assert found[0].tolist() == pytest.approx(shares(alone, leads[0].tolist(), edge=1), abs=1e-6)
+    assert found[1, predicted[1]].tolist() == pytest.approx(
+        shares(alone, leads[1, predicted[1]].tolist(), edge=0), abs=1e-6
+    )

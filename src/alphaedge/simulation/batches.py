@@ -115,9 +115,12 @@ class Batches:
     def get(self, edges: Tensor, numbers: Tensor) -> Batch:
         """Batch ``numbers[k]`` of edge ``edges[k]``, stacked, with the labels that the edge is taught."""
         place = self._at_input[edges] + numbers
-        labels = self._taught.index_select(0, self.at_label[edges] + numbers)
         inputs = tuple(x.index_select(0, place) for x in self._inputs)
-        return Batch(inputs, tuple(r.index_select(0, place) for r in self._rows), labels)
+        return Batch(inputs, tuple(r.index_select(0, place) for r in self._rows), self.taught(edges, numbers))
+
+    def taught(self, edges: Tensor, numbers: Tensor) -> Tensor:
+        """The labels of those batches that the edges are taught, [k, B]."""
+        return self._taught.index_select(0, self.at_label[edges] + numbers)
 
     def rows(self, edges: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
         """The id rows that those batches name, per table [k, C]."""

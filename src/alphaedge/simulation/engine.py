@@ -9,6 +9,7 @@ from typing import Final, final
 import torch
 from torch import Tensor, vmap
 
+from alphaedge.core.home import combine
 from alphaedge.core.online import Online
 from alphaedge.core.round import join
 from alphaedge.core.start import START_MODELS
@@ -166,17 +167,16 @@ class Engine:
         place, column = (span.predicted >= 0).nonzero(as_tuple=True)
         edges, numbers = span.edges[place], span.predicted[place, column]
         labels = world.batches.at_label[edges] + numbers
-        taught = world.batches.get(edges, numbers).labels
+        taught = world.batches.taught(edges, numbers)
         found = outputs[place, column]
         loss = vmap(model.loss.function)
         losses = loss(found, taught)
         if self.judge is not None:
             alone = outputs[len(block) + place, column]
-            alone_losses, mixed = loss(alone, taught), found.clone()
-            for s in range(span.predicted.shape[1]):
-                which = column == s
-                pair = (mixed[which], alone[which], losses[which], alone_losses[which])
-                found[which] = self.judge.predict(edges[which], *pair)
+            pair = torch.full((2, *span.predicted.shape), torch.nan, dtype=losses.dtype)
+            pair[:, place, column] = torch.stack([losses, loss(alone, taught)])
+            shares = self.judge.shares(span.edges, span.predicted >= 0, *pair)
+            found = combine(shares[place, column], found, alone)
         self._stop_the_broken(edges[~torch.isfinite(losses)])
         world.log.add_predictions(labels, model.loss.link(found), world.batches.scored[labels])
 

@@ -5,7 +5,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from alphaedge.core.home import Home, combine
+from alphaedge.core.home import Home
 
 
 @final
@@ -19,15 +19,25 @@ class Judge:
         self._unused = torch.zeros(edges, dtype=torch.long)  # batches in a row without a use of the mixed model
         self._count = torch.zeros(edges, dtype=torch.long)  # batches predicted so far
 
-    def predict(self, edges: Tensor, mixed: Tensor, home: Tensor, mixed_loss: Tensor, home_loss: Tensor) -> Tensor:
-        """What each pair predicts for its next batch [k, B]; its losses count from when they are revealed."""
-        found = combine(self._home.share(self._lead[edges]), mixed, home)
-        self._unseen[:, edges, self._count[edges] % (self._delay + 1)] = torch.stack([mixed_loss, home_loss])
-        self._count[edges] += 1
-        seen = edges[self._count[edges] > self._delay]
-        mixed_then, home_then = self._unseen[:, seen, self._count[seen] % (self._delay + 1)]
-        self._lead[seen] = self._home.update(self._lead[seen], mixed_then, home_then)
-        self._unused[seen] = self._home.unused(self._unused[seen], self._lead[seen])
+    def shares(self, edges: Tensor, predicted: Tensor, mixed: Tensor, home: Tensor) -> Tensor:
+        """The mixed models' shares in the predictions of a span, [k, S].
+
+        predicted: which of S batches each of k edges predicts, in order. mixed, home: the losses of the two models on
+        them, which count from when they are revealed.
+        """
+        found = torch.ones_like(mixed)
+        for s in range(predicted.shape[1]):
+            places = predicted[:, s].nonzero().flatten()
+            some = edges[places]
+            found[places, s] = self._home.share(self._lead[some])
+            self._unseen[:, some, self._count[some] % (self._delay + 1)] = torch.stack(
+                [mixed[places, s], home[places, s]]
+            )
+            self._count[some] += 1
+            seen = some[self._count[some] > self._delay]
+            mixed_then, home_then = self._unseen[:, seen, self._count[seen] % (self._delay + 1)]
+            self._lead[seen] = self._home.update(self._lead[seen], mixed_then, home_then)
+            self._unused[seen] = self._home.unused(self._unused[seen], self._lead[seen])
         return found
 
     def lost(self, edges: list[int]) -> list[int]:

@@ -46,8 +46,8 @@ def observe(folder: Path, attack: str, rounds: int) -> dict[str, float]:
 
 def main() -> None:
     """Run every attack, each beside its control."""
-    options = arguments(__doc__)
-    names = QUICK if options.quick else (*ATTACKS, *TRANSPORT)
+    options = arguments(__doc__, only={"help": "one attack only", "choices": [*ATTACKS, *TRANSPORT]})
+    names = (options.only,) if options.only else QUICK if options.quick else (*ATTACKS, *TRANSPORT)
     rounds = 2 if options.quick else MORE_ROUNDS
     columns = {
         "throughput": "throughput",

@@ -31,13 +31,21 @@ class PublicationWatch:
     def __init__(self, staleness: int) -> None:
         self.staleness = staleness
         self.log: dict[int, list[list[Tensor]]] = {}
+        self.moments: dict[int, list[float]] = {}  # of the publications in the log, the initial model aside
         self.numbers: list[int] = []
 
     @contextmanager
     def watching(self) -> Iterator["PublicationWatch"]:
         real_publish, real_start = Publications.publish, Publications.__init__
         real_group_mix, real_mix = rounds._mix, rounds.mix
+        real_world_publish = World.publish
         peers: list[list[int]] = []
+        moments: list[float] = []
+
+        def world_publish(world: World, edges: list[int]) -> None:
+            for edge in edges:
+                self.moments.setdefault(edge, []).append(world.moment[edge])
+            real_world_publish(world, edges)
 
         def start(published: Publications, state: ModelState, *args: Any) -> None:
             real_start(published, state, *args)
@@ -56,28 +64,34 @@ class PublicationWatch:
                 self.log[edge].append([state.dense[edge].clone(), *rows])
 
         def group_mix(world: World, edges: list[int]) -> None:
-            peers[:] = [world.neighbours(e) for e in edges if any(world.present(e))]
+            mixing = [e for e in edges if any(world.present(e))]
+            peers[:] = [world.neighbours(e) for e in mixing]
+            moments[:] = [world.moment[e] for e in mixing]
             real_group_mix(world, edges)
 
         def mix(method: Method, gradients: Gradients, round: Round) -> list[list[float]]:
             held = round.held
-            for row, there, theirs in zip(held.index.tolist(), held.present.tolist(), peers, strict=True):
+            columns = (held.index.tolist(), held.present.tolist(), peers, moments)
+            for row, there, theirs, moment in zip(*columns, strict=True):
                 for slot, answered, peer in zip(row, there, theirs, strict=False):
                     if answered:
-                        self.check(held, slot, peer)
+                        self.check(held, slot, peer, moment)
             return real_mix(method, gradients, round)
 
         with (
             mock.patch.object(Publications, "__init__", start),
             mock.patch.object(Publications, "publish", publish),
+            mock.patch.object(World, "publish", world_publish),
             mock.patch.object(rounds, "_mix", group_mix),
             mock.patch.object(rounds, "mix", mix),
         ):
             yield self
 
-    def check(self, held: HeldModels, slot: int, peer: int) -> None:
+    def check(self, held: HeldModels, slot: int, peer: int, moment: float) -> None:
+        """What is held is what the peer had published at the moment of the mix, so many publications ago."""
         published = self.log[peer]
-        number = max(0, len(published) - 1 - self.staleness)
+        newest = sum(at <= moment for at in self.moments[peer])
+        number = max(0, newest - self.staleness)
         self.numbers.append(number)
         dense, *tables = published[number]
         assert torch.equal(held.dense[slot], dense)

@@ -79,7 +79,7 @@ def levels(when: Mapping[int, float], reads: Mapping[int, Sequence[int]]) -> lis
     not before the earlier events of those that read it. Events of one moment share a group.
 
     >>> levels({0: 0.1, 1: 0.2, 2: 0.3}, {0: [2], 1: [0], 2: []})
-    [[0], [1, 2]]
+    [[0, 2], [1]]
     """
     level: dict[int, int] = {}
     readers: dict[int, list[int]] = {}

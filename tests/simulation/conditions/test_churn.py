@@ -70,8 +70,8 @@ def test_an_edge_that_joins_late_starts_from_its_peers_newest_models_or_from_scr
     given: list[tuple[list[int], int]] = []
     real = Publications.give
 
-    def give(self: Publications, sources: list[int], state: ModelState, edge: int) -> None:
-        given.append((self.number[sources].tolist(), edge))
+    def give(self: Publications, sources: dict[int, int], state: ModelState, edge: int) -> None:
+        given.append((list(sources.values()), edge))
         real(self, sources, state, edge)
 
     with mock.patch.object(Publications, "give", give):
@@ -97,7 +97,7 @@ def test_an_edge_that_joins_late_takes_over_its_peers_running_statistics() -> No
     means: list[Tensor] = []
     real = Publications.give
 
-    def give(self: Publications, sources: list[int], state: ModelState, edge: int) -> None:
+    def give(self: Publications, sources: dict[int, int], state: ModelState, edge: int) -> None:
         real(self, sources, state, edge)
         means.append(state.buffers["layers.1.running_mean"][edge].clone())
 

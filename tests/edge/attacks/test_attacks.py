@@ -68,6 +68,10 @@ def _is_pulled(fleet: Zoo) -> bool:
     return all(peer(edge, ATTACKER).pulls > 0 for edge in fleet.honest)
 
 
+def _is_refused(fleet: Zoo) -> bool:
+    return all(peer(edge, ATTACKER).refused > 0 for edge in fleet.honest)
+
+
 def _is_too_slow(fleet: Zoo) -> bool:
     wait_for(lambda: fleet.log.events(event="pull_failed", peer=ATTACKER), "a pull from the slow peer to fail")
     return all(peer(edge, ATTACKER).pulls == 0 for edge in fleet.honest)
@@ -78,6 +82,7 @@ def _runs_into_limits(fleet: Zoo) -> bool:
 
 
 ACTED: dict[str, Callable[[Zoo], bool]] = dict.fromkeys(HARMLESS, _is_pulled) | {
+    "poisoned-statistics": _is_refused,
     "slow-peer": _is_too_slow,
     "oversized-requests": _runs_into_limits,
 }

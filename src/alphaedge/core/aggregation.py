@@ -205,6 +205,10 @@ class Mixing:
 
     def among(self, present: Tensor, records: Tensor) -> "Mixing":
         """The same mix with fewer peers and other claims; it takes over what this one has computed of the models."""
+        if torch.equal(present, self.present):
+            left = replace(self, records=records)
+            vars(left).update(differences=self.differences, objectives=self.objectives)
+            return left
         left = replace(self, held=replace(self.held, present=present), records=records)
         gone = ~present.unsqueeze(2)
         dense = self.differences.masked_fill(gone, 0)

@@ -111,7 +111,7 @@ def _lean(function: Function, example: Sequence[Tensor], k: int) -> fx.GraphModu
     flat = [x[:1].expand(k, *x.shape[1:]).clone() for x in example]
     graph = make_fx(function)(*flat)
     if any(_schema_mutates(node) for node in graph.graph.nodes):
-        # Again without writes: below, the same name must mean the same value, and a constant must stay one.
+        # Again without writes: below, the same name must mean the same value.
         graph = make_fx(functionalize(graph, remove="mutations"))(*flat)
     nodes = graph.graph
     for node in list(nodes.nodes):

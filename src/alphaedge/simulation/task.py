@@ -91,13 +91,10 @@ def _recordings_folder() -> Path | None:
 
 @final
 class WorkerCache:
-    """What one process keeps from task to task: the data, and recorded gradient calls, which fit every start.
+    """What one process keeps from task to task: the data, and recorded gradient calls, which fit every start."""
 
-    recordings: the folder in which recorded calls are kept for other processes.
-    """
-
-    def __init__(self, recordings: Path | None = None) -> None:
-        self._recordings = recordings or _recordings_folder()
+    def __init__(self) -> None:
+        self._recordings = _recordings_folder()
         self._made: dict[Any, tuple[core_gradients.Gradients, bool, list[str]]] = {}
         self._loaded: dict[bytes, Dataset] = {}
         self._cut: dict[Any, tuple[Dataset, Inputs]] = {}

@@ -67,7 +67,8 @@ SAYS: Mapping[str, tuple[str, ...]] = {
     "how-to/monitoring.md": ("fleet seen by berlin", '"healthy":true'),
     "how-to/operate.md": ('"accepted":1',),
     "how-to/upgrade.md": ("'accepted': 10", r"(?s)alphaedge_batches_total 2.0.*alphaedge_aggregations_total 1.0"),
-    "how-to/tuning.md": ("Learning from each other",),
+    "how-to/tuning.md": ("Learning from each other", r"On the rest|The defaults stay"),
+    "how-to/ray.md": ("sweep.png", r"\n0\.[5-9]"),
 }
 QUICK = {"tutorial.md", "live-edge.md", "how-to/own-rule.md"}
 

@@ -17,6 +17,7 @@ from alphaedge.experiments.reproduce import page
 from alphaedge.experiments.run_cells import run_cells, skip_reason
 from alphaedge.report.page import markdown
 from alphaedge.simulation.task import make_data
+from alphaedge.simulation.workers import Here
 
 from ..data.archives import pack, real
 
@@ -89,7 +90,7 @@ def test_an_interruption_keeps_finished_cells(films: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_cells(cells, store, 1, stop)
+        run_cells(cells, store, Here(), stop)
     assert store.get(cells[0]) is not None
     assert store.get(cells[1]) is None
 

@@ -89,6 +89,7 @@ SIMULATION_KEYS: Final[Mapping[str, str]] = {
     "data": "`synthetic`, the name of a public data set, or `table`",
     "local_steps": "gradient steps on each batch",
     "model": "a base model of the data set; the default is its first",
+    "first": "use only this share of the events, the earliest of them; the default is all",
     "rows": "use at most this many events, starting after the first quarter; the default is all",
     "batch_size": "events in a batch; the default depends on the data set",
     "rate": "learning rate of Adam; the default depends on the data set and the model",

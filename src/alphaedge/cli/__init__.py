@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from alphaedge import __version__
-from alphaedge.cli import ban, certs, dashboard, demo, edge, replay, reproduce, simulate, status, sweep
+from alphaedge.cli import ban, certs, dashboard, demo, edge, replay, reproduce, simulate, status, sweep, tune
 from alphaedge.cli.base import Command, make_app
 
 ABOUT = "Online learning on edge servers that learn from each other, with no central server."
@@ -18,6 +18,7 @@ app = make_app("alphaedge", ABOUT)
 app.command(cls=Command, epilog=demo.EXAMPLES)(demo.demo)
 app.command(cls=Command, epilog=simulate.EXAMPLES)(simulate.simulate)
 app.command(cls=Command, epilog=sweep.EXAMPLES)(sweep.sweep)
+app.command(cls=Command, epilog=tune.EXAMPLES)(tune.tune)
 app.command(cls=Command, epilog=reproduce.EXAMPLES)(reproduce.reproduce)
 app.command(cls=Command, epilog=replay.EXAMPLES)(replay.replay)
 app.command(cls=Command, epilog=status.EXAMPLES)(status.status)

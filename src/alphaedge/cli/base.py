@@ -10,6 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 from alphaedge.errors import AlphaEdgeError
 
 EXIT_REFUSED: Final = 2  # a bad value, a missing file or package, an edge that does not answer
+_EXTRAS: Final = {"ray": "ray", "optuna": "tune", "nats": "nats"}  # by the package that it brings
 EXIT_INTERRUPTED: Final = 130  # as shells report Ctrl-C
 
 
@@ -63,7 +64,8 @@ def exit_on_error() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "alphaedge").partition(".")[0] == "alphaedge":
             raise  # a fault of ours, not a missing extra
-        reason = f"{error.name} is not installed: pip install 'alphaedge[serve]'"
+        extra = _EXTRAS.get((error.name or "").partition(".")[0], "serve")
+        reason = f"{error.name} is not installed: pip install 'alphaedge[{extra}]'"
     except AlphaEdgeError as error:
         reason = str(error)
     except OSError as error:

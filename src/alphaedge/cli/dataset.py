@@ -1,5 +1,6 @@
 """From a command's options to the data set they mean."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -25,10 +26,16 @@ _OPTIONS: Final = {
 }
 
 
-def data_settings(data: str | None, **table: Any) -> dict[str, Any]:
-    """Collect the settings about data; ``table`` is the table's file and columns as the options give them."""
-    name = "table" if table["file"] is not None and data is None else data
-    return {"data": name, "table": {key: value or None for key, value in table.items()}}
+def data_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Collect the settings about data from a command's options, ``typer.Context.params``."""
+    file, data = options["table"], options["data"]
+    table = {"file": file} | {name: options[name] or None for name in _OPTIONS}
+    return {"data": "table" if file is not None and data is None else data, "table": table}
+
+
+def method_list(text: str | None) -> list[str] | None:
+    """The methods that an option lists."""
+    return None if text is None else [m.strip() for m in text.split(",") if m.strip()]
 
 
 def check_table(settings: dict[str, Any]) -> None:

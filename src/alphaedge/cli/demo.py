@@ -41,6 +41,7 @@ PLAIN_WIDTH: Final = 120  # columns, where there is no terminal to ask
 
 
 def demo(
+    context: typer.Context,
     edges: Annotated[int, typer.Option(help="Number of edges; the story needs at least 4.")] = 6,
     minutes: Annotated[float, typer.Option(help="Approximate duration.")] = 2.0,
     out: Annotated[Path, typer.Option(help="Folder for the report.", metavar="DIR")] = Path("results/demo"),
@@ -79,17 +80,7 @@ def demo(
             text = f"{edges} edges are many for {cores} cores: they start slowly and learn with a lag"
             console.print(f"[yellow]note[/] {text}", highlight=False)
         seconds = max(MIN_SECONDS, 60 * minutes - START_SECONDS - REPORT_SECONDS)
-        overrides = dataset.data_settings(
-            data,
-            file=table,
-            time=time,
-            edge=edge,
-            label=label,
-            ids=ids,
-            categories=categories,
-            numbers=numbers,
-            task=task,
-        )
+        overrides = dataset.data_settings(context.params)
         dataset.check_table(overrides)
         if data in (None, "synthetic") and table is None:
             events = make_store(edges, seconds, seed)

@@ -1,7 +1,7 @@
 """Options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
@@ -28,6 +28,25 @@ Ids = Annotated[list[str] | None, _column("Column of ids, such as users or items
 Categories = Annotated[list[str] | None, _column("Column with few values. Repeat for several.", "--category")]
 Numbers = Annotated[list[str] | None, _column("Column of numbers. Repeat for several.", "--number")]
 Task = Annotated[str | None, option("auto, classify or regress. Default: auto.", panel=TABLE_PANEL, metavar="TASK")]
+
+_WORK_PANEL: Final = "Where it runs"
+Jobs = Annotated[int | None, option("Worker processes. Default: one per core.", panel=_WORK_PANEL)]
+Engine = Annotated[
+    Literal["local", "ray"],
+    typer.Option(
+        help="local: processes of this machine. ray: a Ray cluster (extra ray).",
+        rich_help_panel=_WORK_PANEL,
+        show_default=True,
+    ),
+]
+RayAddress = Annotated[
+    str | None,
+    option(
+        "A running Ray cluster, such as auto or 10.0.0.1:6379. Default: a Ray of its own, on this machine.",
+        panel=_WORK_PANEL,
+        metavar="ADDRESS",
+    ),
+]
 
 TokenFile = Annotated[Path | None, typer.Option(help="File with the token that the edge asks for.", metavar="FILE")]
 Authority = Annotated[

@@ -48,6 +48,7 @@ _DATA, _LOAD = "Data", "Load"
 
 
 def replay(
+    context: typer.Context,
     urls: Annotated[
         list[str] | None, typer.Argument(help="Addresses of edges, one for each edge of the data.", metavar="URL")
     ] = None,
@@ -127,9 +128,10 @@ def replay(
     from alphaedge.simulation import config
 
     console = Console(stderr=prints_json(json) or print_config)
-    overrides = dataset.data_settings(
-        data, file=table, time=time, edge=edge, label=label, ids=ids, categories=categories, numbers=numbers, task=task
-    ) | {"batch_size": batch_size, "store": {"edges": edges, "events": events}}
+    overrides = dataset.data_settings(context.params) | {
+        "batch_size": batch_size,
+        "store": {"edges": edges, "events": events},
+    }
     with exit_on_error():
         options = ReplayOptions(
             speed=parse_speed(pace),

@@ -1,13 +1,13 @@
 """``alphaedge reproduce``: the paper's tables and figures on public data, beside its numbers."""
 
 import datetime
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from alphaedge.cli import options
 from alphaedge.cli.base import EXIT_INTERRUPTED, exit_on_error
 from alphaedge.cli.choices import EXPERIMENTS, PAPER_DATA_SETS
 from alphaedge.cli.options import option
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from alphaedge.experiments.plan import Plan
+    from alphaedge.simulation.workers import Workers
 
 EXAMPLES = """[bold]Examples[/]
 
@@ -53,27 +54,29 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder for the page, figures and finished cells.", metavar="DIR")] = Path(
         "results/paper"
     ),
-    jobs: Annotated[int | None, option("Worker processes. Default: one per core.")] = None,
+    jobs: options.Jobs = None,
+    engine: options.Engine = "local",
+    ray_address: options.RayAddress = None,
 ) -> None:
     """Reproduce every table and figure of the paper on public data, with the paper's numbers beside."""
     from rich.console import Console
 
     from alphaedge.cli.download import download
     from alphaedge.cli.output import check_writable
+    from alphaedge.cli.workers import open_workers
 
     console = Console()
     with exit_on_error():
         count = (1 if quick else 5) if runs is None else runs
         plan = _plan(experiments or ["all"], data, count, QUICK_ROWS if quick and rows is None else _parse_rows(rows))
-        if jobs is not None:
-            check_number("jobs", jobs, low=1, whole=True)
         check_writable(out, None)
         if not resume and any((out / "cells").glob("*.json")):
             raise InvalidValue("out", str(out), "a folder without finished cells, or --resume to reuse them")
         try:
             for name in plan.data:
                 download(name, console)
-            page = _run_with_progress(plan, out, (os.cpu_count() or 1) if jobs is None else jobs, console)
+            with open_workers(engine, ray_address, jobs) as workers:
+                page = _run_with_progress(plan, out, workers, console)
         except KeyboardInterrupt:
             console.print(f"[yellow]Interrupted[/]: finished cells are in {out}; continue with --resume.")
             raise typer.Exit(EXIT_INTERRUPTED) from None
@@ -102,9 +105,11 @@ def _parse_rows(rows: str | None) -> int | None:
     return int(rows)
 
 
-def _run_with_progress(plan: "Plan", out: Path, jobs: int, console: "Console") -> Path:
+def _run_with_progress(plan: "Plan", out: Path, workers: "Workers", console: "Console") -> Path:
     from alphaedge.cli.cells_progress import with_progress
     from alphaedge.experiments.reproduce import reproduce as run
 
     command, today = "alphaedge " + " ".join(sys.argv[1:]), datetime.date.today().isoformat()
-    return with_progress(console, lambda report: run(plan, out, jobs=jobs, report=report, command=command, date=today))
+    return with_progress(
+        console, lambda report: run(plan, out, workers=workers, report=report, command=command, date=today)
+    )

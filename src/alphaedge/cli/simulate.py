@@ -1,6 +1,5 @@
 """``alphaedge simulate``: run several methods on the same simulated edges and compare them."""
 
-import os
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -28,12 +27,15 @@ alphaedge simulate --table sales.csv --time day --edge shop --label sold --id it
 alphaedge simulate --config results/first/config.toml --json again.json
 
 alphaedge simulate --methods alphaedge,median=mypackage.rules:median
+
+alphaedge simulate --seeds 20 --engine ray --ray-address auto
 """
 _METHOD: Final = "Method"
 _CONDITIONS: Final = "Conditions"
 
 
 def simulate(
+    context: typer.Context,
     data: Annotated[str | None, option(f"{DATA_HELP} Default: synthetic.")] = None,
     table: options.TableFile = None,
     time: options.Time = None,
@@ -128,7 +130,9 @@ def simulate(
     json: Annotated[
         Path | None, option("Write the summary to this file; - prints it and nothing else.", metavar="FILE")
     ] = None,
-    jobs: Annotated[int | None, option("Worker processes. Default: one per core.")] = None,
+    jobs: options.Jobs = None,
+    engine: options.Engine = "local",
+    ray_address: options.RayAddress = None,
 ) -> None:
     """Simulate edges that learn with AlphaEdge and with its rivals, and compare the methods."""
     from rich.console import Console
@@ -136,25 +140,16 @@ def simulate(
     from alphaedge.cli import dataset
     from alphaedge.cli.output import check_writable, prints_json, write_json
     from alphaedge.cli.simulate_output import print_results, run_with_progress
+    from alphaedge.cli.workers import open_workers
     from alphaedge.simulation import config
 
     console = Console(stderr=prints_json(json))
     overrides = dataset.drop_unset(
-        dataset.data_settings(
-            data,
-            file=table,
-            time=time,
-            edge=edge,
-            label=label,
-            ids=ids,
-            categories=categories,
-            numbers=numbers,
-            task=task,
-        )
+        dataset.data_settings(context.params)
         | {
             "model": model,
             "rows": rows,
-            "methods": [m.strip() for m in methods.split(",") if m.strip()] if methods is not None else None,
+            "methods": dataset.method_list(methods),
             "seeds": seeds,
             "batch_size": batch_size,
             "rate": rate,
@@ -189,7 +184,8 @@ def simulate(
         settings = config.load(config_file, overrides) if config_file else config.build(overrides)
         settings = dataset.resolve(settings, console)
         check_writable(out, json)
-        results = run_with_progress(settings, (os.cpu_count() or 1) if jobs is None else jobs, console)
+        with open_workers(engine, ray_address, jobs) as workers:
+            results = run_with_progress(settings, workers, console)
         if out is not None:
             results.save(out)
         summary = results.summary()

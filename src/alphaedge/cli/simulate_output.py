@@ -15,9 +15,10 @@ from alphaedge.simulation.config import Settings
 from alphaedge.simulation.results import Results
 from alphaedge.simulation.run_log import Progress as Report
 from alphaedge.simulation.simulate import simulate
+from alphaedge.simulation.workers import Workers
 
 
-def run_with_progress(settings: Settings, jobs: int, console: Console) -> Results:
+def run_with_progress(settings: Settings, workers: Workers, console: Console) -> Results:
     """Simulate with a live bar: batches done, current score, time left."""
     bar = Progress(
         TextColumn("{task.description}"),
@@ -47,7 +48,7 @@ def run_with_progress(settings: Settings, jobs: int, console: Console) -> Result
             bar.update(lines[name], completed=report.batches, score=score, visible=report.batches < report.total)
             bar.update(whole, completed=sum(r.batches for r in reports.values()))
 
-        results = simulate(settings, jobs=jobs, watch=watch)
+        results = simulate(settings, workers=workers, watch=watch)
         done = sum(r.batches for r in reports.values())
         bar.update(whole, total=done, completed=done)
     if results.interrupted:

@@ -1,6 +1,5 @@
 """``alphaedge sweep``: compare methods at every point of a grid of settings."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,7 +9,7 @@ from alphaedge.cli import options
 from alphaedge.cli.base import EXIT_INTERRUPTED, exit_on_error
 from alphaedge.cli.choices import METHODS
 from alphaedge.cli.options import DATA_HELP, option
-from alphaedge.errors import InvalidValue, check_number
+from alphaedge.errors import InvalidValue
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,10 +23,13 @@ alphaedge sweep --set conditions.drop=0,0.25,0.5 --methods alphaedge,fedweight -
 alphaedge sweep --set rate=0.001,0.003 --set local_steps=1,10 --together
 
 alphaedge sweep --config results/first/config.toml --set weight_rate=0.05,0.2,0.5 --resume
+
+alphaedge sweep --data movielens --set id_rate=0.05,0.1,0.2 --engine ray --ray-address auto
 """
 
 
 def sweep(
+    context: typer.Context,
     variations: Annotated[
         list[str] | None,
         option("A setting of the configuration file, and its values. Repeat for several.", "--set", metavar="KEY=V,V"),
@@ -67,7 +69,9 @@ def sweep(
     json: Annotated[
         Path | None, option("Write the summary to this file; - prints it and nothing else.", metavar="FILE")
     ] = None,
-    jobs: Annotated[int | None, option("Worker processes. Default: one per core.")] = None,
+    jobs: options.Jobs = None,
+    engine: options.Engine = "local",
+    ray_address: options.RayAddress = None,
 ) -> None:
     """Compare methods at every point of a grid of settings: one tidy Parquet file, and a picture."""
     from rich.console import Console
@@ -75,6 +79,7 @@ def sweep(
     from alphaedge.cli import dataset
     from alphaedge.cli.cells_progress import with_progress
     from alphaedge.cli.output import check_writable, prints_json, write_json
+    from alphaedge.cli.workers import open_workers
     from alphaedge.experiments.cell_store import CellStore
     from alphaedge.experiments.grid import parse_variations, points
     from alphaedge.experiments.sweep import Sweep, save, summary
@@ -83,20 +88,10 @@ def sweep(
     console = Console(stderr=prints_json(json))
     with exit_on_error():
         given = dataset.drop_unset(
-            dataset.data_settings(
-                data,
-                file=table,
-                time=time,
-                edge=edge,
-                label=label,
-                ids=ids,
-                categories=categories,
-                numbers=numbers,
-                task=task,
-            )
+            dataset.data_settings(context.params)
             | {
                 "rows": rows,
-                "methods": [m.strip() for m in methods.split(",") if m.strip()] if methods is not None else None,
+                "methods": dataset.method_list(methods),
                 "seeds": seeds,
             }
         )
@@ -105,18 +100,16 @@ def sweep(
             given = {"methods": ["alphaedge", "noagg"], "seeds": 3} | given
         if not variations:
             raise InvalidValue("set", "nothing", "at least one KEY=VALUE,VALUE,...")
-        if jobs is not None:
-            check_number("jobs", jobs, low=1, whole=True)
         check_writable(out, json)
         if not resume and any((out / "cells").glob("*.json")):
             raise InvalidValue("out", str(out), "a folder without finished cells, or --resume to reuse them")
         base = config.read(config_file, given) if config_file else given
         whole = Sweep(base, points(parse_variations(variations), together=together))
         dataset.resolve(whole.settings[0], console)
-        store, count = CellStore(out / "cells"), (os.cpu_count() or 1) if jobs is None else jobs
-        interrupted = False
+        store, interrupted = CellStore(out / "cells"), False
         try:
-            with_progress(console, lambda report: whole.run(store, jobs=count, report=report))
+            with open_workers(engine, ray_address, jobs) as workers:
+                with_progress(console, lambda report: whole.run(store, workers=workers, report=report))
         except KeyboardInterrupt:
             interrupted = True
         results = whole.results(store)

@@ -80,9 +80,17 @@ class Dataset:
         if rows is None or rows >= total:
             return self
         start = min(total // 4, total - rows)
+        return self._between(start, start + rows)
+
+    def first(self, share: float | None) -> "Dataset":
+        """Return the earliest events, this share of those of all edges; None: all."""
+        return self if share is None else self._between(0, round(share * sum(len(s) for s in self.streams)))
+
+    def _between(self, start: int, stop: int) -> "Dataset":
+        """The events at these places in the order of time over all edges."""
         order = torch.cat([s.times for s in self.streams]).argsort(stable=True)
-        inside = torch.zeros(total, dtype=torch.bool)
-        inside[order[start : start + rows]] = True
+        inside = torch.zeros(len(order), dtype=torch.bool)
+        inside[order[start:stop]] = True
         parts = zip(self.streams, torch.split(inside, [len(s) for s in self.streams]), strict=True)
         return dataclasses.replace(self, streams=tuple(_select(s, mask) for s, mask in parts))
 

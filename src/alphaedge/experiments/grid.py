@@ -40,19 +40,19 @@ def parse_variations(texts: Sequence[str]) -> dict[str, list[Any]]:
     return found
 
 
-def full_key(name: str) -> str:
-    """A setting's full key from a full or a short one.
+def full_key(name: str, field: str = "set") -> str:
+    """A setting's full key from a full or a short one; ``field`` is the option that names it.
 
     >>> full_key("batch_size"), full_key("peers"), full_key("method.peers")
     ('batch_size', 'method.peers', 'method.peers')
     """
     known = list(_keys())
     if name in _FIXED:
-        raise InvalidValue("set", name, f"another setting; this one is given by {_FIXED[name]}")
+        raise InvalidValue(field, name, f"another setting; this one is given by {_FIXED[name]}")
     matches = [name] if name in known else [key for key in known if key.rpartition(".")[2] == name]
     if len(matches) != 1:
         allowed = " or ".join(matches) or "one of " + ", ".join(known)
-        raise InvalidValue("set", name, allowed)
+        raise InvalidValue(field, name, allowed)
     return matches[0]
 
 

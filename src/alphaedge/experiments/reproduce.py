@@ -16,16 +16,17 @@ from alphaedge.experiments.score_table import Lookup, title
 from alphaedge.experiments.scores import cell_score
 from alphaedge.experiments.scores_over_time import scores_over_time
 from alphaedge.report.page import Block, Heading, Text, write
+from alphaedge.simulation.workers import Workers
 
 
-def reproduce(plan: Plan, folder: Path, *, jobs: int, report: Report, command: str, date: str) -> Path:
+def reproduce(plan: Plan, folder: Path, *, workers: Workers, report: Report, command: str, date: str) -> Path:
     """Run the missing cells, then write ``results.md``, ``results.html``, ``cells.csv`` and the figures.
 
     Finished cells are kept in the folder ``cells``. If interrupted, it writes the page from those and raises.
     """
     store = CellStore(folder / "cells")
     try:
-        run_cells(plan.cells(), store, jobs, report)
+        run_cells(plan.cells(), store, workers, report)
     finally:
         results = {cell: store.get(cell) for cell in plan.cells()}
         _write_csv(folder / "cells.csv", results)

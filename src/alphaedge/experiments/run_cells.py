@@ -1,4 +1,4 @@
-"""Run the cells that are not finished yet, in several processes."""
+"""Run the cells that are not finished yet, on several workers."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -10,26 +10,26 @@ from alphaedge.data.stream import Dataset
 from alphaedge.experiments.baselines import pool_streams, pooled_result, score_baseline
 from alphaedge.experiments.cell import BASELINES, CellResult, Runnable
 from alphaedge.experiments.cell_store import CellStore
-from alphaedge.simulation.processes import run_tasks
 from alphaedge.simulation.run_log import Progress
 from alphaedge.simulation.run_result import RunResult
 from alphaedge.simulation.simulate import STACKED_EDGES
-from alphaedge.simulation.task import Task, WorkerCache
+from alphaedge.simulation.task import Task
+from alphaedge.simulation.workers import Workers
 
 # Called with the finished share of all work (0 to 1), finished cells, all cells, and the name of the current cell.
 Report = Callable[[float, int, int, str], None]
 
 
-def run_cells(cells: Iterable[Runnable], store: CellStore, jobs: int, report: Report) -> None:
+def run_cells(cells: Iterable[Runnable], store: CellStore, workers: Workers, report: Report) -> None:
     """Run every cell that is not in the store. Cells that finish before an interruption stay in the store."""
     wanted = list(cells)
-    cache, tasks, pending = WorkerCache(), list[Task](), dict[str, _PendingCell]()
+    tasks, pending = list[Task](), dict[str, _PendingCell]()
     progress = _TotalProgress(len(wanted), report)
     for cell in wanted:
         if store.get(cell) is not None:
             progress.finished += 1
             continue
-        data, size = cache.data(cell.settings(), 0), cell.settings().size
+        data, size = workers.cache.data(cell.settings(), 0), cell.settings().size
         reason = skip_reason(cell, data)
         if reason is not None:
             store.put(cell, CellResult(per_seed=[], per_edge=[], curves=[], notes=[reason]))
@@ -43,7 +43,7 @@ def run_cells(cells: Iterable[Runnable], store: CellStore, jobs: int, report: Re
             tasks += parts
             progress.cost |= {f"{t.name}/{t.seeds[0]}": _cost(cell, data) * len(t.seeds) for t in parts}
     progress.report_now()
-    for results, notes in run_tasks(tasks, min(jobs, max(1, len(tasks))), progress.update, cache):
+    for results, notes in workers.run(tasks, progress.update):
         one = pending[results[0].method]
         one.results.update({r.seed: r for r in results})
         one.notes.extend(notes)

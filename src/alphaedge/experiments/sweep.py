@@ -18,6 +18,7 @@ from alphaedge.files import replace_file
 from alphaedge.report.charts import save as save_figure
 from alphaedge.settings import MethodSettings, method_name
 from alphaedge.simulation.config import Settings, build
+from alphaedge.simulation.workers import Workers
 
 _COLUMNS: Final = {
     "method": pl.String,
@@ -68,10 +69,10 @@ class Sweep:
         """Every cell, point by point."""
         return [SweepCell(method=m, whole=settings) for settings in self.settings for m in self.methods]
 
-    def run(self, store: CellStore, *, jobs: int, report: Report) -> None:
+    def run(self, store: CellStore, *, workers: Workers, report: Report) -> None:
         """Run the cells that are not in the store."""
         wanted: dict[str, Runnable] = {cell.key(): cell for cell in self.cells()}
-        run_cells(wanted.values(), store, jobs, report)
+        run_cells(wanted.values(), store, workers, report)
 
     def results(self, store: CellStore) -> Results:
         """Every finished cell, with its point and the name of its method."""

@@ -23,6 +23,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     data: a name of the catalog. model: one of its base models; None is its first.
     rows: at most so many events, those after the first quarter (Dataset.window); None is all.
+    first: only this share of the events, the earliest of them; None is all.
     seeds: how many runs of each method; run s uses seed s for the model's start, the data and all that is drawn.
     batch_size, rate: events per batch, rate of the model's Adam; None is what suits the data and the model.
     methods: names, or import paths of functions that make a ``Method``: ``package.module:name``, or with a name of your
@@ -47,6 +48,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     )
     model: str | None = None
     rows: int | None = None
+    first: float | None = None
     seeds: int = 1
     batch_size: int | None = None
     rate: float | None = None
@@ -78,6 +80,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         for name in ("rows", "batch_size"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), low=1, whole=True)
+        if self.first is not None:
+            check_number("first", self.first, above=0, high=1)
         if self.rate is not None:
             check_number("rate", self.rate, above=0)
         check_number("local_steps", self.local_steps, low=1, whole=True)

@@ -1,35 +1,94 @@
-"""Tasks in this process, or spread over several."""
+"""Tasks in several processes of this machine."""
 
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, wait
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from functools import partial
+from itertools import islice
 from queue import Empty
 from typing import Any, final
 
 from alphaedge.simulation.run_log import Progress
-from alphaedge.simulation.run_result import RunResult
-from alphaedge.simulation.task import Task, Watch, WorkerCache, run_task
+from alphaedge.simulation.task import Outcome, Task, TaskStopped, Watch, WorkerCache, run_task
+from alphaedge.simulation.workers import Here, Workers
 
 
-def run_tasks(
-    tasks: list[Task], jobs: int, watch: Watch, cache: WorkerCache
-) -> Iterator[tuple[list[RunResult], list[str]]]:
-    """The outcomes of tasks, with what the user should know, as they finish; ``cache`` is of this process."""
-    yield from (_here(tasks, watch, cache) if jobs == 1 else _spread(tasks, jobs, watch))
+def local_workers(jobs: int) -> Workers:
+    """This process, or several."""
+    return Here() if jobs == 1 else Processes(jobs)
 
 
-def _here(tasks: list[Task], watch: Watch, cache: WorkerCache) -> Iterator[tuple[list[RunResult], list[str]]]:
-    for task in tasks:
-        yield run_task(task, cache, partial(_tell, watch, task))
+@final
+class Processes:
+    """Runs tasks in so many processes at once."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.cache = count, WorkerCache()
+
+    def run(self, tasks: Iterable[Task], watch: Watch) -> Iterator[Outcome]:
+        """The outcomes of tasks, as they finish."""
+        context = multiprocessing.get_context("spawn")
+        reports, taken, stopped = context.Queue(), context.Value("q", 0), context.Array("q", self.count)
+        links = (reports, taken, stopped)
+        pool = ProcessPoolExecutor(self.count, mp_context=context, initializer=_Worker.start, initargs=links)
+        numbered = enumerate(iter(tasks), 1)
+        others = set(multiprocessing.active_children())
+        waiting: set[Future[Outcome | None]] = set()
+        with pool, _asked_to_stop() as stop:
+            try:
+                while True:
+                    free = islice(numbered, self.count - len(waiting))
+                    waiting |= {pool.submit(_Worker.run, number, task) for number, task in free}
+                    if not waiting:
+                        return
+                    stopping = stop.is_set()  # then look once more: a result may be on its way
+                    done, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
+                    _drain(reports, watch, stopped)
+                    yield from (outcome for future in done if (outcome := future.result()) is not None)
+                    if stopping:
+                        raise KeyboardInterrupt
+            finally:
+                for future in waiting:
+                    future.cancel()
+                if waiting:
+                    for process in set(multiprocessing.active_children()) - others:
+                        process.terminate()
 
 
-def _tell(watch: Watch, task: Task, name: str, progress: Progress) -> None:
-    watch(f"{name}/{task.seeds[0]}", progress)
+@final
+class _Worker:
+    """One process of several: its cache, and its way back to the parent.
+
+    reports: where progress goes. stopped: for each process, the number of the task that it is to stop.
+    """
+
+    here: "_Worker"  # of this process; set by ``start``
+
+    def __init__(self, place: int, reports: Any, stopped: Any) -> None:
+        self.place, self.reports, self.stopped = place, reports, stopped
+        self.cache = WorkerCache()
+
+    @classmethod
+    def start(cls, reports: Any, taken: Any, stopped: Any) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+        with taken.get_lock():
+            place, taken.value = taken.value, taken.value + 1
+        cls.here = cls(place, reports, stopped)
+
+    @classmethod
+    def run(cls, number: int, task: Task) -> Outcome | None:
+        def report(name: str, progress: Progress) -> bool:
+            cls.here.reports.put((cls.here.place, number, name, progress))
+            return bool(cls.here.stopped[cls.here.place] == number)
+
+        try:
+            return run_task(task, cls.here.cache, report)
+        except TaskStopped:
+            return None
 
 
 def _end_with_parent() -> None:
@@ -37,50 +96,6 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)  # it was killed: nobody waits for what this process does
-
-
-@final
-class _Worker:
-    """One process of several: its cache, and its way back to the parent."""
-
-    here: "_Worker"  # of this process; set by ``start``
-
-    def __init__(self, channel: Any) -> None:
-        self.channel, self.cache = channel, WorkerCache()
-
-    @classmethod
-    def start(cls, channel: Any) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
-        threading.Thread(target=_end_with_parent, daemon=True).start()
-        cls.here = cls(channel)
-
-    @classmethod
-    def run(cls, task: Task) -> tuple[list[RunResult], list[str]]:
-        return run_task(task, cls.here.cache, partial(_tell, lambda *report: cls.here.channel.put(report), task))
-
-
-def _spread(tasks: list[Task], jobs: int, watch: Watch) -> Iterator[tuple[list[RunResult], list[str]]]:
-    context = multiprocessing.get_context("spawn")
-    channel = context.Queue()
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_Worker.start, initargs=(channel,))
-    others = set(multiprocessing.active_children())
-    with pool, _asked_to_stop() as stop:
-        waiting = {pool.submit(_Worker.run, task) for task in tasks}
-        try:
-            while waiting:
-                stopping = stop.is_set()  # then look once more: a result may be on its way
-                done, waiting = wait(waiting, timeout=0.2)
-                for future in done:
-                    yield future.result()
-                if stopping:
-                    raise KeyboardInterrupt
-                _drain(channel, watch)
-        finally:
-            for future in waiting:
-                future.cancel()
-            if waiting:
-                for process in set(multiprocessing.active_children()) - others:
-                    process.terminate()
 
 
 @contextmanager
@@ -97,10 +112,11 @@ def _asked_to_stop() -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def _drain(channel: Any, watch: Watch) -> None:
+def _drain(reports: Any, watch: Watch, stopped: Any) -> None:
     while True:
         try:
-            name, progress = channel.get_nowait()
+            place, number, name, progress = reports.get_nowait()
         except Empty:
             return
-        watch(name, progress)
+        if watch(name, progress):
+            stopped[place] = number

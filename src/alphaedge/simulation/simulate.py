@@ -10,10 +10,11 @@ from alphaedge.data.stream import Dataset
 from alphaedge.errors import InvalidValue, check_number
 from alphaedge.settings import method_name
 from alphaedge.simulation.config import Settings
-from alphaedge.simulation.processes import run_tasks
+from alphaedge.simulation.processes import local_workers
 from alphaedge.simulation.results import Results
 from alphaedge.simulation.run_log import Progress
-from alphaedge.simulation.task import ModelFactory, Task, Watch, WorkerCache, check
+from alphaedge.simulation.task import ModelFactory, Task, Watch, check
+from alphaedge.simulation.workers import Workers
 
 # Stacking seeds widens the groups that aggregate at once; beyond this many edges there is nothing left to gain.
 STACKED_EDGES: Final = 128
@@ -26,6 +27,7 @@ def simulate(
     model: ModelFactory | None = None,
     methods: Mapping[str, Method] | Sequence[str] | None = None,
     jobs: int = 1,
+    workers: Workers | None = None,
     watch: Watch = lambda _, __: None,
     **changes: Any,
 ) -> Results:
@@ -38,6 +40,7 @@ def simulate(
         data, and for yours a DeepFM for classification and an MLP for regression over the data's fields.
     methods: names, or names with ``Method`` objects of your own.
     jobs: processes to spread methods and seeds over (data, model and methods must then be picklable).
+    workers: where they run instead of ``jobs`` processes, such as on a cluster (simulation.ray_workers).
     watch: called with "method/first seed of its stack" and progress, and first with "" and the whole's total.
 
     Ctrl-C ends a simulation early; the results then hold what was finished, and ``interrupted`` is True.
@@ -60,8 +63,8 @@ def simulate(
     if data is None and settings.data == "synthetic" and settings.size > settings.store.min_events():
         allowed = f"at most {settings.store.min_events()}, the fewest events that a region of this store can have"
         raise InvalidValue("batch_size", settings.size, allowed)
-    cache = WorkerCache()
-    first_data = data if data is not None else cache.data(settings, 0)
+    workers = workers or local_workers(min(jobs, len(chosen) * settings.seeds))
+    first_data = data if data is not None else workers.cache.data(settings, 0)
     edges = len(first_data.streams)
     settings.conditions.check_edges(edges)
     messages = []
@@ -69,7 +72,7 @@ def simulate(
         peers = method.selection.peers
         if peers is not None and peers > edges - 1:
             messages.append(f"{name}: K = {peers} peers, but an edge has {edges - 1} others: everybody is a neighbour")
-    stack = max(1, min(-(-settings.seeds // max(1, jobs // len(chosen))), STACKED_EDGES // edges))
+    stack = max(1, min(-(-settings.seeds // max(1, workers.count // len(chosen))), STACKED_EDGES // edges))
     tasks = [
         Task(settings, name, method, tuple(range(first, min(first + stack, settings.seeds))), data, model)
         for name, method in chosen.items()
@@ -82,7 +85,7 @@ def simulate(
     given = [name for name, found in objects.items() if found is not None]
     results = Results(settings, list(chosen), first_data, messages, given)
     try:
-        for outcomes, notes in run_tasks(tasks, min(jobs, len(tasks)), watch, cache):
+        for outcomes, notes in workers.run(tasks, watch):
             results.add(outcomes, notes)
     except KeyboardInterrupt:
         results.interrupted = True

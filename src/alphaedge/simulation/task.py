@@ -33,7 +33,13 @@ from alphaedge.simulation.timeline import Timeline
 from alphaedge.simulation.world import World
 
 ModelFactory = Callable[[], Model]
-Watch = Callable[[str, Progress], None]
+Outcome = tuple[list[RunResult], list[str]]  # the results of a task's seeds, and what the user should know
+# Called with "name/first seed" of a task and its progress; returns True to stop the task.
+Watch = Callable[[str, Progress], bool | None]
+
+
+class TaskStopped(Exception):
+    """Whoever watches a task has had enough of it."""
 
 
 @final
@@ -57,13 +63,17 @@ class Task:
 
 def make_data(settings: Settings, seed: int) -> Dataset:
     """The data set that the settings name; the synthetic store is drawn anew for each seed."""
+    return _whole_data(settings, seed).window(settings.rows).first(settings.first)
+
+
+def _whole_data(settings: Settings, seed: int) -> Dataset:
     if settings.data == "synthetic":
-        return synthetic(msgspec.structs.replace(settings.store, seed=settings.store.seed + seed)).window(settings.rows)
+        return synthetic(msgspec.structs.replace(settings.store, seed=settings.store.seed + seed))
     if settings.table is not None:
-        return load_table(settings.table).window(settings.rows)
+        return load_table(settings.table)
     load = CATALOG[settings.data].load
     assert load is not None
-    return load().window(settings.rows)
+    return load()
 
 
 def make_model(data: Dataset, factory: ModelFactory | None, seed: int) -> Model:
@@ -101,11 +111,21 @@ class WorkerCache:
 
     def data(self, settings: Settings, seed: int) -> Dataset:
         """The data set that the settings name; the last one loaded is kept, as the next task often needs it."""
-        store = seed if settings.data == "synthetic" else 0
-        key = msgspec.json.encode((settings.data, settings.rows, settings.table, settings.store, store))
-        if key not in self._loaded:
-            self._loaded = {key: make_data(settings, seed)}
+        key = self.data_key(settings, seed)
+        self.keep(key, partial(make_data, settings, seed))
         return self._loaded[key]
+
+    def data_key(self, settings: Settings, seed: int) -> bytes:
+        """What is equal for settings that name the same data."""
+        store = seed if settings.data == "synthetic" else 0
+        return msgspec.json.encode(
+            (settings.data, settings.rows, settings.first, settings.table, settings.store, store)
+        )
+
+    def keep(self, key: bytes, make: Callable[[], Dataset]) -> None:
+        """Make sure that the data set of this key, and no other, is there."""
+        if key not in self._loaded:
+            self._loaded = {key: make()}
 
     def inputs(self, data: Dataset, model: Model, size: int, keep: int) -> Inputs:
         """The batches of a data set, as the model takes them; the last ``keep`` are kept, like the data."""
@@ -128,9 +148,7 @@ class WorkerCache:
         return self._made[key]
 
 
-def run_task(
-    task: Task, cache: WorkerCache | None = None, watch: Watch = lambda _, __: None
-) -> tuple[list[RunResult], list[str]]:
+def run_task(task: Task, cache: WorkerCache | None = None, watch: Watch = lambda _, __: None) -> Outcome:
     """Run the seeds of one task as one stack; the same task gives the same outcome, dropout included."""
     torch.set_num_threads(1)
     with torch.random.fork_rng(devices=[]):
@@ -138,7 +156,7 @@ def run_task(
         return _run(task, cache or WorkerCache(), watch)
 
 
-def _run(task: Task, cache: WorkerCache, watch: Watch) -> tuple[list[RunResult], list[str]]:
+def _run(task: Task, cache: WorkerCache, watch: Watch) -> Outcome:
     settings, seeds = task.settings, task.seeds
     data = [task.data if task.data is not None else cache.data(settings, s) for s in seeds]
     starts = 1 if settings.initial == "shared" else len(data[0].streams)
@@ -169,12 +187,17 @@ def _run(task: Task, cache: WorkerCache, watch: Watch) -> tuple[list[RunResult],
     engine = Engine(world, settings.online, same_pass=same_pass, block=block)
     del state  # the engine has copied it where edges keep a home model
     began = time.perf_counter()
-    engine.run(lambda p: watch(task.name, p))
+    engine.run(partial(_tell, watch, f"{task.name}/{seeds[0]}"))
     seconds = time.perf_counter() - began
     outcomes = [
         RunResult.of(task.name, world, run, data[run], inputs[run], seconds / len(seeds)) for run in range(len(seeds))
     ]
     return outcomes, [f"{task.name}: {note}" for note in (*notes, *world.log.stopped.values())]
+
+
+def _tell(watch: Watch, name: str, progress: Progress) -> None:
+    if watch(name, progress):
+        raise TaskStopped
 
 
 def _backend(

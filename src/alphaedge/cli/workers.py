@@ -1,0 +1,25 @@
+"""From a command's options to the workers that they mean."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from alphaedge.errors import InvalidValue, check_number
+from alphaedge.simulation.processes import local_workers
+from alphaedge.simulation.workers import Workers
+
+
+@contextmanager
+def open_workers(engine: str, ray_address: str | None, jobs: int | None) -> Iterator[Workers]:
+    """Workers for as long as a command runs. jobs: how many; None is one per core."""
+    if jobs is not None:
+        check_number("jobs", jobs, low=1, whole=True)
+    if engine == "ray":
+        from alphaedge.simulation.ray_workers import ray_workers
+
+        with ray_workers(ray_address, jobs) as workers:
+            yield workers
+        return
+    if ray_address is not None:
+        raise InvalidValue("ray_address", ray_address, "no address without --engine ray")
+    yield local_workers((os.cpu_count() or 1) if jobs is None else jobs)

@@ -1,0 +1,83 @@
+"""Which settings a search varies, and in which range. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, final
+
+import msgspec
+
+from alphaedge.data.stream import Dataset
+from alphaedge.errors import InvalidValue
+from alphaedge.experiments.grid import full_key, nested
+from alphaedge.simulation.config import Settings, build
+from alphaedge.toml import merge
+
+MIN_BATCHES: Final = 40  # that the smallest edge must have in the part that is searched on
+MIN_AGGREGATIONS: Final = 4  # the same of the median edge
+
+
+@final
+class Knob(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting by its key in a configuration file, its default, and its choices or a range that counts by ratio."""
+
+    key: str
+    default: float
+    choices: tuple[int, ...] = ()
+    low: float = 0.0
+    high: float = 0.0
+    whole: bool = False
+
+
+def knobs(settings: Settings, method: str, part: Dataset, only: Sequence[str] = ()) -> list[Knob]:
+    """The settings worth searching over for this data, ``part`` of which is searched on.
+
+    only: some of them, by their keys.
+    """
+    found = _learning(settings, part) + _exchange(settings, method, part)
+    if not only:
+        return found
+    known = {knob.key: knob for knob in found}
+    wanted = [full_key(name, "only") for name in only]
+    for key in wanted:
+        if key not in known:
+            raise InvalidValue("only", key, "one of " + ", ".join(known))
+    return [known[key] for key in wanted]
+
+
+def changed(settings: Settings, values: Mapping[str, Any], **more: Any) -> Settings:
+    """Settings with these values, by their keys."""
+    raw = merge(msgspec.to_builtins(settings), nested(values))
+    return build({key: value for key, value in (raw | more).items() if value is not None})
+
+
+def _learning(settings: Settings, part: Dataset) -> list[Knob]:
+    size, rate = settings.size, settings.model_rate
+    fewest = min(len(s) for s in part.streams)
+    if fewest < size:
+        allowed = f"a part in which every edge has a batch of {size}; one has {fewest} events"
+        raise InvalidValue("part", settings.first, allowed)
+    sizes = tuple(s for s in (size // 2, size, size * 2, size * 4) if s == size or (s and fewest >= MIN_BATCHES * s))
+    found = [
+        Knob(key="rate", default=rate, low=rate / 30, high=rate * 3),
+        Knob(key="local_steps", default=settings.local_steps, low=1, high=max(16, settings.local_steps), whole=True),
+    ]
+    if len(sizes) > 1:
+        found.append(Knob(key="batch_size", default=size, choices=sizes))
+    if settings.row_optimizer == "adagrad" and any(f.kind == "id" for f in part.fields):
+        found.append(
+            Knob(key="id_rate", default=settings.id_rate, low=settings.id_rate / 10, high=settings.id_rate * 5)
+        )
+    return found
+
+
+def _exchange(settings: Settings, method: str, part: Dataset) -> list[Knob]:
+    chosen = settings.method.apply(method)
+    if not chosen.aggregation.uses_peers:
+        return []
+    every, peers, others = chosen.aggregate_every, chosen.selection.peers, len(part.streams) - 1
+    batches = sorted(len(s) // settings.size for s in part.streams)[len(part.streams) // 2]
+    longest = max(every, min(4 * every, batches // MIN_AGGREGATIONS))
+    found = [Knob(key="method.aggregate_every", default=every, low=min(2, every), high=longest, whole=True)]
+    if peers is not None and others > 1:
+        most = min(others, max(10, peers))
+        found.append(Knob(key="method.peers", default=min(peers, most), low=1, high=most, whole=True))
+    return found

@@ -147,6 +147,7 @@ MISTAKES: list[tuple[list[str], list[str]]] = [
     (["--batch-size", "9999"], ["batch_size", "9999", "fewest events"]),
     (["--clock", "sundial"], ["clock", "'sundial'", "event-time", "batch-index"]),
     (["--executor", "turbo"], ["executor", "'turbo'", "stacked", "one-at-a-time"]),
+    (["--device", "warp"], ["device", "'warp'", "cpu"]),
     (["--data", "movies"], ["data", "'movies'", "synthetic"]),
     (["--config", "/nowhere/c.toml"], ["config", "/nowhere/c.toml", "readable"]),
     (["--jobs", "-1"], ["jobs", "found -1", "at least 1"]),

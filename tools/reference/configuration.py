@@ -96,6 +96,7 @@ SIMULATION_KEYS: Final[Mapping[str, str]] = {
     "id_rows": "optimizer of id rows: Adagrad, or one of two readings of Adam; the default depends on the model",
     "clock": "whether batches follow the times of events, or all edges run in lock-step",
     "executor": "all edges in one call; or one edge after another, which is slow, for debugging, and gives the same",
+    "device": "device of torch, such as `cuda`; never run on a GPU so far",
     "table.time": "column with the time: a date, a date and time, or a number",
     "table.edge": "column with the place; each value becomes an edge",
     "table.label": "column with the label",

@@ -36,7 +36,8 @@ class Scene:
     start: the dense part of the model that everybody started from. number: of this publication, from 1.
     first: what the edge published at first. victim: the last publication of another edge, if there is one. The rows of
         both belong to the ids of the forgery; ids that they lack have rows of zeros and the edge's own rows.
-    accomplices: the other hostile edges. rng: randomness of this edge at this publication.
+    accomplices: the other hostile edges. rng: randomness of this edge at this publication, on the CPU: it is
+        the same wherever the models are.
     """
 
     start: Tensor
@@ -68,4 +69,5 @@ class Attack(Protocol):
 def noise_like(values: Tensor, rng: torch.Generator) -> Tensor:
     """Normal noise with the root mean square of the values."""
     size = values.square().mean().sqrt() if values.numel() else values.new_zeros(())
-    return torch.randn(values.shape, generator=rng, dtype=values.dtype) * size
+    drawn = torch.randn(values.shape, generator=rng, dtype=values.dtype, device=rng.device)
+    return drawn.to(values.device) * size

@@ -32,5 +32,5 @@ class PoisonedCopy:
         forgery.rows = [self._poison(rows, scene) for rows in source.rows]
 
     def _poison(self, values: Tensor, scene: Scene) -> Tensor:
-        chosen = torch.rand(len(values), generator=scene.rng) < self.part
+        chosen = torch.rand(len(values), generator=scene.rng, device=scene.rng.device).to(values.device) < self.part
         return torch.where(chosen.unsqueeze(1), self.size * noise_like(values, scene.rng), values)

@@ -65,6 +65,7 @@ def simulate(
     rate: Annotated[float | None, option("Learning rate of Adam. Default: the model's.")] = None,
     clock: Annotated[str | None, option("event-time, or batch-index for lock-step. Default: event-time.")] = None,
     executor: Annotated[str | None, option("stacked, or one-at-a-time for debugging. Default: stacked.")] = None,
+    device: Annotated[str | None, option("Device of torch, such as cuda. Default: cpu.")] = None,
     aggregate_every: Annotated[int | None, option("E: batches per aggregation. Default: 20.", panel=_METHOD)] = None,
     peers: Annotated[int | None, option("K: neighbours of an edge. Default: 5.", panel=_METHOD)] = None,
     replace: Annotated[int | None, option("K': neighbours replaced per selection. Default: 1.", panel=_METHOD)] = None,
@@ -156,6 +157,7 @@ def simulate(
             "optimizer": optimizer,
             "clock": clock,
             "executor": executor,
+            "device": device,
             "store": {"edges": edges, "events": events},
             "method": {
                 "aggregate_every": aggregate_every,

@@ -43,7 +43,7 @@ def traffic(
     publication, pulled_at [g, P]: what the receiver holds of the sender, and since which of its aggregations.
     wanted[t] [g, rows]: rows that the receiver does not know yet but asks for besides (cold start).
     """
-    full = torch.full(present.shape, dense_bytes, dtype=torch.long)
+    full = torch.full(present.shape, dense_bytes, dtype=torch.long, device=present.device)
     common, changed = full.clone(), full.clone()
     for t, (width, version, since) in enumerate(zip(row_bytes, versions, known_since, strict=True)):
         held = version > 0

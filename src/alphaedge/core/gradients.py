@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.func import grad_and_value, vjp, vmap
 
+from alphaedge.core.device import fork_randomness
 from alphaedge.core.model import Model
 from alphaedge.core.recording import Function, record, script
 from alphaedge.errors import InvalidValue
@@ -237,7 +238,7 @@ class Stacked:
         if not self._trace:
             return function(*flat)
         flat = [t.contiguous() for t in flat]  # as they will be when replayed
-        key = (kind, *((t.shape[1:], t.dtype) for t in flat))
+        key = (kind, flat[0].device, *((t.shape[1:], t.dtype) for t in flat))  # a recording names its device
         replay = self._replays.get(key)
         if replay is None:
             # With a store, a call is a recording from the first time on, so that results do not depend on its state.
@@ -257,7 +258,7 @@ class Stacked:
     def _recorded(self, key: object, function: Function, flat: list[Tensor]) -> Function:
         """The call as a recording, or as it is if it can't be recorded."""
         try:
-            with torch.random.fork_rng(devices=[]):  # recording draws random numbers that the call would not
+            with fork_randomness(flat[0].device):  # recording draws random numbers that the call would not
                 source = record(function, flat)
         except Exception:  # whatever a module does that cannot be recorded, the call itself works
             return function
@@ -280,7 +281,7 @@ def _agree(function: Function, replay: Function, flat: list[Tensor]) -> bool:
     """Whether a replay gives what the call itself gives, from the same randomness."""
     found = []
     for each in (function, replay):
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
+        with fork_randomness(flat[0].device), torch.no_grad():
             torch.manual_seed(0)
             found.append(each(*flat))
     return all(torch.allclose(a, b, rtol=1e-3, atol=1e-5, equal_nan=True) for a, b in zip(*found, strict=True))

@@ -101,7 +101,9 @@ class Links(Generic[P]):
         self.known[peer] = Link(0.0)
 
 
-def stack(links: Sequence[Links[Any]], width: int, memory: PeerMemory, dtype: torch.dtype) -> Weights:
+def stack(
+    links: Sequence[Links[Any]], width: int, memory: PeerMemory, dtype: torch.dtype, device: torch.device | str = "cpu"
+) -> Weights:
     """Raw weights and numbers of some edges as tensors [g, 1 + width]: own first, neighbours in order, then zeros."""
     starts = list(memory.numbers.items())
     columns = 1 + len(starts)
@@ -110,7 +112,7 @@ def stack(links: Sequence[Links[Any]], width: int, memory: PeerMemory, dtype: to
         chain = [each.own, *(each.known[j] for j in each.neighbours)]
         padding = [(0.0,) * columns] * (1 + width - len(chain))
         rows.append([(x.weight, *(x.numbers.get(name, start) for name, start in starts)) for x in chain] + padding)
-    raw, *numbers = torch.tensor(rows, dtype=dtype).view(len(rows), 1 + width, columns).unbind(2)
+    raw, *numbers = torch.tensor(rows, dtype=dtype, device=device).view(len(rows), 1 + width, columns).unbind(2)
     return Weights(raw.contiguous(), {name: x.contiguous() for (name, _), x in zip(starts, numbers, strict=True)})
 
 

@@ -145,7 +145,7 @@ class Model:
     def initial_dense(self) -> Tensor:
         """The module's own dense parameters as a vector [D]."""
         if not self.dense_layout:
-            return torch.zeros(0, dtype=self.dtype)
+            return next(self.module.parameters()).new_zeros(0, dtype=self.dtype)
         parameters = dict(self.module.named_parameters())
         return torch.cat([parameters[s.name].detach().reshape(-1) for s in self.dense_layout]).clone()
 

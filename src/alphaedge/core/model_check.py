@@ -26,7 +26,7 @@ def check_renumbering(model: Model, inputs: Sequence[Tensor]) -> Tensor:
     A forward pass gets only the rows that its batch names, with ids renumbered to match. A module that uses an id for
     anything but a look-up of those rows gives other outputs then.
     """
-    batch = as_batch(model, inputs, torch.zeros(len(inputs[0])))
+    batch = as_batch(model, inputs, inputs[0].new_zeros(len(inputs[0])))
     found = predict(ModelState.start([model], [0]), batch, OneAtATime(model))[0]
     if not model.tables:
         return found

@@ -80,7 +80,7 @@ def _step(models: ModelState, batch: Batch, gradients: Gradients, online: Online
         else:
             whole = table.value[table.edges], table.m[table.edges], table.v[table.edges]
             spread = torch.zeros_like(whole[0])
-            local = torch.arange(len(models))[:, None] * spread.shape[1] + batch_rows
+            local = torch.arange(len(models), device=batch_rows.device)[:, None] * spread.shape[1] + batch_rows
             spread.view(-1, spread.shape[-1]).index_add_(0, local.reshape(-1), slope.reshape(-1, spread.shape[-1]))
             rule.update(*whole, spread, models.steps)
             table.value[table.edges], table.m[table.edges], table.v[table.edges] = whole

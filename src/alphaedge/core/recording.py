@@ -7,6 +7,7 @@ source, which its interpreter runs without Python. On the way, operations that d
 done once.
 """
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -99,7 +100,7 @@ def _text(a: Any, b: Any, names: dict[fx.Node, str]) -> str:
         return str(a)
     if isinstance(a, torch.device):
         return f"torch.device('{a}')"
-    if isinstance(a, float) and not torch.isfinite(torch.tensor(a)):
+    if isinstance(a, float) and not math.isfinite(a):
         return f"float('{a}')"
     if a is None or isinstance(a, bool | int | float | str):
         return repr(a)

@@ -57,7 +57,7 @@ def mix(method: Method, gradients: Gradients, round: Round, *, finite: bool = Fa
     mixing = Mixing(round.models, round.held, round.records, round.batches, gradients, round.known, round.wanted)
     if method.trial is not None:
         mixing = method.trial.hold(mixing, round.links, round.aggregations)
-    weights = stack(round.links, answered.shape[1], rule.memory, round.models.dense.dtype)
+    weights = stack(round.links, answered.shape[1], rule.memory, round.models.dense.dtype, round.models.device)
     new = rule.weigh(mixing, weights)
     _check_weights(type(rule).__name__, new, weights, finite=finite)
     shares = shares_of(new.raw, mixing.present)

@@ -59,22 +59,26 @@ class ModelState:
     def __len__(self) -> int:
         return len(self.dense)
 
+    @property
+    def device(self) -> torch.device:
+        """Where all of it is."""
+        return self.dense.device
+
     @classmethod
-    def start(cls, models: Sequence[Model], which: Sequence[int]) -> "ModelState":
-        """A state in which edge i starts from the parameters of ``models[which[i]]``."""
-        pick = torch.tensor(list(which), dtype=torch.long)
-        dense = torch.stack([m.initial_dense() for m in models])[pick]
+    def start(cls, models: Sequence[Model], which: Sequence[int], device: torch.device | str = "cpu") -> "ModelState":
+        """A state on a device in which edge i starts from the parameters of ``models[which[i]]``."""
+        pick = torch.tensor(list(which), dtype=torch.long, device=device)
+        dense = torch.stack([m.initial_dense() for m in models]).to(device)[pick]
         tables = []
         for t in range(len(models[0].tables)):
-            values = torch.stack([m.initial_table(t) for m in models])
+            values = torch.stack([m.initial_table(t) for m in models]).to(device)
             values = torch.cat([values, torch.zeros_like(values[:, :1])], dim=1)[pick]
-            tables.append(
-                TableState(values, torch.zeros_like(values), torch.zeros_like(values), torch.arange(len(pick)))
-            )
+            places = torch.arange(len(pick), device=device)
+            tables.append(TableState(values, torch.zeros_like(values), torch.zeros_like(values), places))
         names = models[0].initial_buffers()
         initial = [m.initial_buffers() for m in models]
-        buffers = {name: torch.stack([b[name] for b in initial])[pick] for name in names}
-        steps = torch.zeros(len(pick), dtype=torch.long)
+        buffers = {name: torch.stack([b[name] for b in initial]).to(device)[pick] for name in names}
+        steps = torch.zeros(len(pick), dtype=torch.long, device=device)
         return cls(dense, torch.zeros_like(dense), torch.zeros_like(dense), tables, buffers, steps)
 
     def copy(self) -> "ModelState":
@@ -86,18 +90,18 @@ class ModelState:
 
     def twice(self) -> tuple["ModelState", "ModelState", "ModelState"]:
         """A state of 2 n edges, each twice, with its two halves, which share its storage."""
-        edges = torch.arange(len(self)).repeat(2)
-        whole, places = self.select(edges), torch.arange(len(edges))
+        edges = torch.arange(len(self), device=self.device).repeat(2)
+        whole, places = self.select(edges), torch.arange(len(edges), device=self.device)
         whole.tables = [TableState(t.value[t.edges], t.m[t.edges], t.v[t.edges], places) for t in whole.tables]
         return whole, whole._part(0, len(self)), whole._part(len(self), 2 * len(self))
 
     def _part(self, start: int, stop: int) -> "ModelState":
-        here = slice(start, stop)
+        here, places = slice(start, stop), torch.arange(stop - start, device=self.device)
         return ModelState(
             self.dense[here],
             self.dense_m[here],
             self.dense_v[here],
-            [TableState(t.value[here], t.m[here], t.v[here], torch.arange(stop - start)) for t in self.tables],
+            [TableState(t.value[here], t.m[here], t.v[here], places) for t in self.tables],
             {name: b[here] for name, b in self.buffers.items()},
             self.steps[here],
         )

@@ -71,7 +71,7 @@ class Trial:
         """
         excess = self._excess(mixing).tolist()
         present = mixing.present.tolist()
-        trust = torch.zeros_like(mixing.records[:, 1:])
+        trust = [[0.0] * len(row) for row in present]
         for g, (link, number) in enumerate(zip(links, aggregations, strict=True)):
             for p, peer in enumerate(link.neighbours):
                 if not present[g][p]:
@@ -81,10 +81,11 @@ class Trial:
                     self._judge(known, excess[g][p], number)
                 harmful = excess[g][p] >= MIXED_BELOW * self.tolerance
                 present[g][p] = known.counts(number) and not harmful
-                trust[g, p] = self.trust(known.excess)
+                trust[g][p] = self.trust(known.excess)
         own, claims = mixing.records[:, :1], mixing.records[:, 1:]
-        records = torch.cat([own, claims.minimum(MAX_RECORDS_RATIO * own) * trust], dim=1)
-        return mixing.among(torch.tensor(present), records)
+        borne_out = claims.minimum(MAX_RECORDS_RATIO * own) * claims.new_tensor(trust)
+        left = torch.tensor(present, device=mixing.present.device)
+        return mixing.among(left, torch.cat([own, borne_out], dim=1))
 
     def note_presence(self, link: Link, came: bool, aggregation: int) -> None:
         """Note whether a neighbour's model came; a peer that is slow or down gives way like one of no use."""
@@ -121,7 +122,7 @@ class Trial:
 
         NaN where the edge's own loss is not finite: then there is nothing to compare with.
         """
-        losses = torch.zeros(len(mixing.records), 1 + mixing.present.shape[1], dtype=mixing.models.dense.dtype)
+        losses = mixing.models.dense.new_zeros(len(mixing.records), 1 + mixing.present.shape[1])
         for objective in mixing.objectives:
             parts = zip((own.unsqueeze(1) for own in objective.own), objective.differences, strict=True)
             losses += objective.losses([torch.cat([own, own + self.probe * x], dim=1) for own, x in parts])

@@ -53,7 +53,9 @@ class MLP(nn.Module):
         parts = []
         for i, ((kind, size), x) in enumerate(zip(self.kinds, inputs, strict=True)):
             if kind in ("id", "category"):
-                parts.append((x.unsqueeze(-1) == torch.arange(size)).to(dtype))  # one_hot does not go through vmap
+                parts.append(
+                    (x.unsqueeze(-1) == torch.arange(size, device=x.device)).to(dtype)
+                )  # one_hot does not go through vmap
             else:
                 parts.append(self.norms[str(i)](x) if str(i) in self.norms else x)
         whole = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)

@@ -92,23 +92,24 @@ class Labels:
 class Batches:
     """The batches of all edges of one or several stacked runs, looked up by (edge, number).
 
-    Runs on one data set share its inputs; each has its own labels.
+    Runs on one data set share its inputs; each has its own labels. They are on the models' device, but ``scored``, the
+    labels that predictions are scored by, is on the CPU.
     """
 
-    def __init__(self, inputs: list[Inputs], labels: list[Labels]) -> None:
+    def __init__(self, inputs: list[Inputs], labels: list[Labels], device: torch.device | str = "cpu") -> None:
         unique = list({id(i): i for i in inputs}.values())
         shift = {id(i): sum(len(u.times) for u in unique[:n]) for n, i in enumerate(unique)}
-        self._inputs = tuple(map(_joined, zip(*(u.inputs for u in unique), strict=True)))
-        self._rows = tuple(map(_joined, zip(*(u.rows for u in unique), strict=True)))
+        self._inputs = tuple(_joined(x).to(device) for x in zip(*(u.inputs for u in unique), strict=True))
+        self._rows = tuple(_joined(x).to(device) for x in zip(*(u.rows for u in unique), strict=True))
         self.scored = _joined([x.scored for x in labels])
-        self._taught = _joined([x.taught for x in labels])
+        self._taught = _joined([x.taught for x in labels]).to(device)
         at_input, at_label, done = [], [], 0
         for one, own in zip(inputs, labels, strict=True):
             at_input += [shift[id(one)] + s for s in one.start]
             at_label += [done + before for before in accumulate([0, *one.count[:-1]])]
             done += len(own.scored)
-        self._at_input = torch.tensor(at_input)
-        self.at_label = torch.tensor(at_label)
+        self._at_input = torch.tensor(at_input, device=device)
+        self.at_label = torch.tensor(at_label, device=device)
         self.count = [c for i in inputs for c in i.count]
         self.size = self.scored.shape[1]  # examples of a batch
 

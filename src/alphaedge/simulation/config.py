@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from alphaedge import toml
+from alphaedge.core.device import check_device
 from alphaedge.core.methods import METHODS
 from alphaedge.core.online import Online
 from alphaedge.data.synthetic import Store
@@ -34,6 +35,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     clock: ``"event-time"`` or ``"batch-index"`` (simulation.timeline).
     initial: whether all edges start from one ``"shared"`` model or from ``"different"`` ones.
     executor: ``"stacked"`` steps all edges in one call; ``"one-at-a-time"`` is slow, for debugging, and agrees.
+    device: where the models learn, as torch names it: ``"cpu"``, ``"cuda"``, ``"cuda:1"``.
     """
 
     data: str = "synthetic"
@@ -59,6 +61,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     clock: Clock = "event-time"
     initial: Literal["shared", "different"] = "shared"
     executor: Literal["stacked", "one-at-a-time"] = "stacked"
+    device: str = "cpu"
     store: Store = Store()
     table: Table | None = None
     method: MethodSettings = MethodSettings()
@@ -91,6 +94,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         check_choice("clock", self.clock, get_args(Clock))
         check_choice("initial", self.initial, ["shared", "different"])
         check_choice("executor", self.executor, ["stacked", "one-at-a-time"])
+        check_device("device", self.device)
         for name in self.methods:
             self.method.apply(name)
         _ = self.online  # an optimizer of one's own is refused now, not later

@@ -39,7 +39,7 @@ class Engine:
         if settings:  # mixed and home models train as one stack
             self.models, world.models, self.home = world.models.twice()
         delay, dtype = world.conditions.delay, world.models.dense.dtype
-        self.judge = Judge(settings, len(world.models), delay, dtype) if settings else None
+        self.judge = Judge(settings, len(world.models), delay, dtype, world.device) if settings else None
 
     def run(self, progress: Callable[[Progress], None] = lambda _: None) -> RunLog:
         """Run every stream to its end."""
@@ -68,7 +68,7 @@ class Engine:
             return []
         lost = self.judge.lost(edges)
         if lost:
-            self.world.models.copy_edges(torch.tensor(lost), self.home)
+            self.world.models.copy_edges(torch.tensor(lost, device=self.world.device), self.home)
             self.judge.forget(lost)
             for edge in lost:
                 self.world.links[edge].restart(self.world.method.aggregation.memory)
@@ -158,27 +158,28 @@ class Engine:
     def _run_block(self, block: list[int]) -> None:
         world, model = self.world, self.world.gradients.model
         plans = [self._plan(e) for e in block]
-        span = TrainingSpan.of(plans)
-        whole = TrainingSpan.of([*plans, *(self._plan(e, home=True) for e in block)]) if self.home else span
+        span = whole = TrainingSpan.of(plans, world.device)
+        if self.home:
+            whole = TrainingSpan.of([*plans, *(self._plan(e, home=True) for e in block)], world.device)
         run = (world.batches, world.gradients, self.online)
         outputs = run_span(self.models, whole, *run, same_pass=self.same_pass)
         _note_known(world, span)
         world.note_trained(span.edges, span.trained)
         place, column = (span.predicted >= 0).nonzero(as_tuple=True)
         edges, numbers = span.edges[place], span.predicted[place, column]
-        labels = world.batches.at_label[edges] + numbers
         taught = world.batches.taught(edges, numbers)
         found = outputs[place, column]
         loss = vmap(model.loss.function)
         losses = loss(found, taught)
         if self.judge is not None:
             alone = outputs[len(block) + place, column]
-            pair = torch.full((2, *span.predicted.shape), torch.nan, dtype=losses.dtype)
+            pair = losses.new_full((2, *span.predicted.shape), torch.nan)
             pair[:, place, column] = torch.stack([losses, loss(alone, taught)])
             shares = self.judge.shares(span.edges, span.predicted >= 0, *pair)
             found = combine(shares[place, column], found, alone)
         self._stop_the_broken(edges[~torch.isfinite(losses)])
-        world.log.add_predictions(labels, model.loss.link(found), world.batches.scored[labels])
+        labels = (world.batches.at_label[edges] + numbers).cpu()
+        world.log.add_predictions(labels, model.loss.link(found).cpu(), world.batches.scored[labels])
 
     def _stop_the_broken(self, edges: Tensor) -> None:
         world = self.world
@@ -195,7 +196,8 @@ def _note_known(world: World, span: TrainingSpan) -> None:
 
     What an edge meets after it has pulled for its next aggregation, it can ask for at the one after that.
     """
-    aggregates = torch.tensor([world.span_end(e)[0] is not None for e in span.edges.tolist()]).unsqueeze(1)
+    ends = [[world.span_end(e)[0] is not None] for e in span.edges.tolist()]
+    aggregates = torch.tensor(ends, device=world.device)
     last = span.predicted.max(1, keepdim=True).values
     late = aggregates & (span.predicted > last - world.method.pull_ahead)
     for later, which in enumerate((~late, late)):  # in this order: of a row met twice the first time counts

@@ -12,12 +12,15 @@ from alphaedge.core.home import Home
 class Judge:
     """The discounted lead of each edge's mixed model, and the losses that are not revealed yet."""
 
-    def __init__(self, home: Home, edges: int, delay: int, dtype: torch.dtype) -> None:
+    def __init__(
+        self, home: Home, edges: int, delay: int, dtype: torch.dtype, device: torch.device | str = "cpu"
+    ) -> None:
         self._home, self._delay = home, delay
-        self._lead = torch.zeros(edges, dtype=dtype)
-        self._unseen = torch.zeros(2, edges, delay + 1, dtype=dtype)  # a ring of the two models' losses by batch
-        self._unused = torch.zeros(edges, dtype=torch.long)  # batches in a row without a use of the mixed model
-        self._count = torch.zeros(edges, dtype=torch.long)  # batches predicted so far
+        self._lead = torch.zeros(edges, dtype=dtype, device=device)
+        # A ring of the two models' losses by batch.
+        self._unseen = torch.zeros(2, edges, delay + 1, dtype=dtype, device=device)
+        # Batches in a row without a use of the mixed model, and batches predicted so far.
+        self._unused, self._count = torch.zeros(2, edges, dtype=torch.long, device=device)
 
     def shares(self, edges: Tensor, predicted: Tensor, mixed: Tensor, home: Tensor) -> Tensor:
         """The mixed models' shares in the predictions of a span, [k, S].

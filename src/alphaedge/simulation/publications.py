@@ -19,13 +19,13 @@ class Publications:
     """
 
     def __init__(self, state: ModelState, depth: int, statistics: tuple[str, ...]) -> None:
-        n = len(state)
+        n, device = len(state), state.device
         self.depth = depth
-        self.number = torch.zeros(n, dtype=torch.long)
-        self.records = torch.zeros(depth, n, dtype=torch.long)
+        self.number = torch.zeros(n, dtype=torch.long, device=device)
+        self.records = torch.zeros(depth, n, dtype=torch.long, device=device)
         self.dense = state.dense.repeat(depth, 1, 1)
         self.tables = [t.value.new_zeros(depth, *t.value.shape) for t in state.tables]
-        self.version = [torch.zeros(depth, *t.value.shape[:2], dtype=torch.int32) for t in state.tables]
+        self.version = [t.value.new_zeros(depth, *t.value.shape[:2], dtype=torch.int32) for t in state.tables]
         self.statistics = {
             name: state.buffers[name].repeat(depth, *[1] * state.buffers[name].dim()) for name in statistics
         }
@@ -60,7 +60,8 @@ class Publications:
 
     def give(self, sources: Mapping[int, int], state: ModelState, edge: int) -> None:
         """Start an edge of the state from the median of others' publications, named by edge and number."""
-        some, slots = torch.tensor(list(sources)), torch.tensor(list(sources.values())) % self.depth
+        some, numbers = torch.tensor(list(sources.items()), device=state.device).unbind(1)
+        slots = numbers % self.depth
         state.dense[edge] = median(self.dense[slots, some])
         for name, pool in self.statistics.items():
             state.buffers[name][edge] = median(pool[slots, some])

@@ -24,7 +24,8 @@ def aggregate_group(world: World, edges: list[int], block: int, lost: Sequence[i
     for edge in edges:
         _reveal(world, edge)
     for edge in lost:
-        world.note_trained(torch.tensor([edge]), torch.tensor([world.pending[edge]], dtype=torch.long))
+        numbers = torch.tensor([world.pending[edge]], dtype=torch.long, device=world.device)
+        world.note_trained(torch.tensor([edge], device=world.device), numbers)
     method = world.method
     if not method.aggregation.uses_peers:
         return
@@ -76,15 +77,16 @@ def _mix(world: World, edges: list[int]) -> None:
     edges = [e for e in edges if any(present_of[e])]
     if not edges:
         return
-    some, links = torch.tensor(edges), [world.links[e] for e in edges]
+    device, links = world.device, [world.links[e] for e in edges]
+    some = torch.tensor(edges, device=device)
     width = max(len(link.neighbours) for link in links)
-    peers = torch.tensor([_padded(world.neighbours(e), width, e) for e in edges])
-    present = torch.tensor([_padded(present_of[e], width, False) for e in edges])
-    newest = torch.tensor([_padded(world.newest(e), width, 0) for e in edges])
+    peers = torch.tensor([_padded(world.neighbours(e), width, e) for e in edges], device=device)
+    present = torch.tensor([_padded(present_of[e], width, False) for e in edges], device=device)
+    newest = torch.tensor([_padded(world.newest(e), width, 0) for e in edges], device=device)
     slot, number = world.published.slot(peers, world.conditions.staleness, newest)
     wanted = _wanted(world, edges) if world.method.adopt_rows and world.models.tables else []
     _log_pulls(world, edges, slot, number, present, wanted)
-    revealed = torch.tensor([world.pending[e] for e in edges])
+    revealed = torch.tensor([world.pending[e] for e in edges], device=device)
     pool, own = world.published, world.records[some].unsqueeze(1)
     models = world.models.select_models(some)
     shares = mix(
@@ -122,9 +124,9 @@ def _wanted(world: World, edges: list[int]) -> list[Tensor]:
 
     The edge would ask its peers for them at that moment; the simulator, which knows the moment, asks now.
     """
-    masks = [torch.zeros(len(edges), since.shape[1], dtype=torch.bool) for since in world.known_since]
+    masks = [since.new_zeros(len(edges), since.shape[1], dtype=torch.bool) for since in world.known_since]
     for g, edge in enumerate(edges):
-        numbers = torch.arange(world.at[edge], world.span_end(edge)[1])
+        numbers = torch.arange(world.at[edge], world.span_end(edge)[1], device=world.device)
         needed = world.batches.rows(torch.full_like(numbers, edge), numbers)
         for mask, rows, since in zip(masks, needed, world.known_since, strict=True):
             mask[g, rows.flatten()] = True
@@ -144,8 +146,8 @@ def _log_pulls(
         row_bytes=[t.value.shape[2] * t.value.element_size() for t in models.tables],
         versions=[v.flatten(0, 1)[slot] for v in world.published.version],
         known_since=[since[edges] for since in world.known_since],
-        publication=torch.tensor([_padded([x.publication for x in row], width, -1) for row in held]),
-        pulled_at=torch.tensor([_padded([x.pulled_at for x in row], width, -1) for row in held]),
+        publication=slot.new_tensor([_padded([x.publication for x in row], width, -1) for row in held]),
+        pulled_at=slot.new_tensor([_padded([x.pulled_at for x in row], width, -1) for row in held]),
         present=present,
         wanted=wanted,
     )

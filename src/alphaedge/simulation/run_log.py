@@ -43,16 +43,16 @@ class Progress:
 
 @final
 class RunLog:
-    """The record of a stack of runs, filled by the engine; edges are numbered through all runs."""
+    """The record of a stack of runs, filled by the engine; edges are numbered through all runs. It is on the CPU."""
 
     def __init__(self, edges: int, batches: int, size: int, score: Callable[[Tensor, Tensor], Tensor]) -> None:
         self._score = score
-        self.predictions = torch.full((batches, size), torch.nan)
-        self.scores = torch.full((batches,), torch.nan, dtype=torch.float64)
-        self.done = torch.zeros(batches, dtype=torch.bool)
+        self.predictions = torch.full((batches, size), torch.nan, device="cpu")
+        self.scores = torch.full((batches,), torch.nan, dtype=torch.float64, device="cpu")
+        self.done = torch.zeros(batches, dtype=torch.bool, device="cpu")
         self.mixes: list[list[Mix]] = [[] for _ in range(edges)]
         self.pulls: list[dict[int, PullCount]] = [{} for _ in range(edges)]
-        self.bytes = torch.zeros(edges, 3, dtype=torch.long)
+        self.bytes = torch.zeros(edges, 3, dtype=torch.long, device="cpu")
         self.beyond_start = [0] * edges  # pulls so stale that they reached back to the initial model
         self.resets: list[list[int]] = [[] for _ in range(edges)]  # aggregations at which the mixed model started anew
         self.stopped: dict[int, str] = {}
@@ -72,7 +72,7 @@ class RunLog:
                     link = self.pulls[edge].setdefault(peer, PullCount())
                     link.count += 1
                     link.bytes += changed[g][p]
-        self.bytes[edges] += torch.stack([part.sum(1) for part in cost], dim=1)
+        self.bytes[edges] += torch.stack([part.sum(1) for part in cost], dim=1).cpu()
 
     def progress(self, total: int) -> Progress:
         """How far the runs are, with the mean score so far."""

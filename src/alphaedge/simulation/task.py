@@ -11,6 +11,7 @@ import msgspec
 import torch
 
 from alphaedge.core import gradients as core_gradients
+from alphaedge.core.device import fork_randomness
 from alphaedge.core.methods import Method
 from alphaedge.core.model import Model
 from alphaedge.core.model_check import check_renumbering
@@ -63,6 +64,7 @@ class Task:
 
 def make_data(settings: Settings, seed: int) -> Dataset:
     """The data set that the settings name; the synthetic store is drawn anew for each seed."""
+<<<<<<< HEAD
     return _whole_data(settings, seed).window(settings.rows).first(settings.first)
 
 
@@ -74,12 +76,23 @@ def _whole_data(settings: Settings, seed: int) -> Dataset:
     load = CATALOG[settings.data].load
     assert load is not None
     return load()
+=======
+    with torch.device("cpu"):  # whatever torch's default is: batches go to the models' device later
+        if settings.data == "synthetic":
+            store = msgspec.structs.replace(settings.store, seed=settings.store.seed + seed)
+            return synthetic(store).window(settings.rows)
+        if settings.table is not None:
+            return load_table(settings.table).window(settings.rows)
+        load = CATALOG[settings.data].load
+        assert load is not None
+        return load().window(settings.rows)
+>>>>>>> 8f7a631 (Simulations run on any device of torch: every tensor is made where the models are)
 
 
 def make_model(data: Dataset, factory: ModelFactory | None, seed: int) -> Model:
     """A model with the start that belongs to the seed, without touching torch's global generator."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):  # so that the start is the same on every device
+        torch.default_generator.manual_seed(seed)
         if factory is not None:
             return factory()
         return deepfm(data.fields) if data.task == "classify" else mlp(data.fields, loss="mse")
@@ -141,7 +154,7 @@ class WorkerCache:
     ) -> tuple[core_gradients.Gradients, bool, list[str]]:
         """How to compute gradients, whether outputs are the same in training mode, and what the user should know."""
         named = (task.settings.data, task.settings.model) if task.data is None else None
-        key = (task.model, named, data.fields, data.task, task.settings.size, task.settings.executor)
+        key = (task.model, named, data.fields, data.task, task.settings.size, task.settings.executor, state.device)
         if key not in self._made:
             recordings = recording_cache(self._recordings, model) if self._recordings else None
             self._made[key] = _backend(model, state, batches, task.settings.executor, recordings)
@@ -151,7 +164,7 @@ class WorkerCache:
 def run_task(task: Task, cache: WorkerCache | None = None, watch: Watch = lambda _, __: None) -> Outcome:
     """Run the seeds of one task as one stack; the same task gives the same outcome, dropout included."""
     torch.set_num_threads(1)
-    with torch.random.fork_rng(devices=[]):
+    with fork_randomness(torch.device(task.settings.device)):
         torch.manual_seed(task.seeds[0])
         return _run(task, cache or WorkerCache(), watch)
 
@@ -169,9 +182,9 @@ def _run(task: Task, cache: WorkerCache, watch: Watch) -> Outcome:
         Labels.draw(d, i, settings.size, settings.conditions, s, model.dtype)
         for d, i, s in zip(data, inputs, seeds, strict=True)
     ]
-    batches = Batches(inputs, labels)
+    batches = Batches(inputs, labels, settings.device)
     which = [r * starts + (e if starts > 1 else 0) for r in range(len(seeds)) for e in range(edges)]
-    state = ModelState.start(models, which)
+    state = ModelState.start(models, which, settings.device)
     gradients, same_pass, notes = cache.backend(task, model, state, batches, data[0])
     world = World(
         method=task.method,
@@ -203,8 +216,8 @@ def _tell(watch: Watch, name: str, progress: Progress) -> None:
 def _backend(
     model: Model, state: ModelState, batches: Batches, executor: str, recordings: RecordingCache | None
 ) -> tuple[core_gradients.Gradients, bool, list[str]]:
-    first = torch.tensor([0])
-    batch = batches.get(first, torch.tensor([0]))
+    first = torch.tensor([0], device=state.device)
+    batch = batches.get(first, first)
     part = state.select(first)
     rows = [t.gather(t.value, t.flat(r)) for t, r in zip(part.tables, batch.rows, strict=True)]
     args = (part.dense, rows, part.buffers, batch.inputs)
@@ -214,6 +227,6 @@ def _backend(
         gradients, reason = core_gradients.choose(model, *args, batch.labels, recordings)
         if reason:
             notes.append(f"{type(model.module).__name__} runs one edge at a time, which is slow: {reason}")
-    with torch.random.fork_rng(devices=[]):
+    with fork_randomness(state.device):
         training = gradients.gradient(*args, batch.labels).outputs
     return gradients, bool(torch.allclose(training, gradients.outputs(*args), rtol=1e-4, atol=1e-6)), notes

@@ -36,7 +36,7 @@ class Timeline:
                 span = (last - first).clamp(min=1e-12)
                 self.moments.append((inputs.times[start : start + count] - first) / span)
             else:
-                self.moments.append(torch.arange(count, dtype=torch.float64) / max(1, longest - 1))
+                self.moments.append(torch.arange(count, dtype=torch.float64, device=first.device) / max(1, longest - 1))
         edges = range(len(inputs.count))
         self.join = [conditions.joins.get(e, 0.0) for e in edges]
         self.leave = [conditions.leaves.get(e, float("inf")) for e in edges]
@@ -63,7 +63,7 @@ class Timeline:
         for edge, moments in enumerate(self.moments):
             origin = self.first[edge] if self.clock == "event-time" else 0
             at = moments[origin + self.every - 1 :: self.every].contiguous()
-            counts = torch.searchsorted(at, at + longest, right=True) - torch.arange(len(at))
+            counts = torch.searchsorted(at, at + longest, right=True) - torch.arange(len(at), device=at.device)
             most = max(most, int(counts.max()) if len(at) else 0)
         return most
 

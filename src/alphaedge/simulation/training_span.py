@@ -39,14 +39,15 @@ class TrainingSpan:
     trained: Tensor  # [k, S]
 
     @classmethod
-    def of(cls, plans: Sequence[Plan]) -> "TrainingSpan":
+    def of(cls, plans: Sequence[Plan], device: torch.device | str = "cpu") -> "TrainingSpan":
         """From the plan of each model; shorter ones are filled up at the end."""
         width = max(len(plan.predicted) for plan in plans)
         predicted, trained = (
-            torch.tensor([batches + [-1] * (width - len(batches)) for batches in column])
+            torch.tensor([batches + [-1] * (width - len(batches)) for batches in column], device=device)
             for column in zip(*((plan.predicted, plan.trained) for plan in plans), strict=True)
         )
-        return cls(torch.tensor([p.model for p in plans]), torch.tensor([p.edge for p in plans]), predicted, trained)
+        models, edges = torch.tensor([(plan.model, plan.edge) for plan in plans], device=device).unbind(1)
+        return cls(models.contiguous(), edges.contiguous(), predicted, trained)
 
 
 def run_span(
@@ -84,7 +85,7 @@ def run_span(
             else:
                 found = predict(some, batch, gradients)
             if outputs is None:
-                outputs = torch.full((k, width, found.shape[1]), torch.nan, dtype=found.dtype)
+                outputs = found.new_full((k, width, found.shape[1]), torch.nan)
             noted = places[shared[places, s]] if learning else places
             if len(noted) == k:
                 outputs[:, s] = found
@@ -114,14 +115,14 @@ class WorkingSet:
         self._rows, self._place, working = [], [], []
         for table, rows in zip(part.tables, named, strict=True):
             rows = torch.where(numbers.flatten().unsqueeze(1) >= 0, rows, table.scratch).view(k, -1)
-            taken = torch.zeros(k, table.value.shape[1], dtype=torch.bool).scatter_(1, rows, True)
+            taken = rows.new_zeros(k, table.value.shape[1], dtype=torch.bool).scatter_(1, rows, True)
             place = taken.cumsum(1) - 1
             size = int(taken.sum(1).max())
             owner, row = taken.nonzero(as_tuple=True)
-            mine = torch.full((k, size + 1), table.scratch).index_put_((owner, place[owner, row]), row)
+            mine = rows.new_full((k, size + 1), table.scratch).index_put_((owner, place[owner, row]), row)
             flat = table.flat(mine)
             value, m, v = (table.gather(storage, flat) for storage in (table.value, table.m, table.v))
-            working.append(TableState(value, m, v, torch.arange(k)))
+            working.append(TableState(value, m, v, torch.arange(k, device=rows.device)))
             self._rows.append(flat)
             self._place.append(torch.where(taken, place, size))
         part.tables = working

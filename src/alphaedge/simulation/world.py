@@ -46,7 +46,7 @@ class World:
         self.method, self.batches, self.timelines, self.seeds = method, batches, timelines, seeds
         self.models, self.gradients, self.conditions, self.log = models, gradients, conditions, log
         self.n = len(timelines[0].first)  # edges of one run
-        total = len(models)
+        total, self.device = len(models), models.device
         shared = method.statistics == "mixed" or (conditions.bootstrap and bool(conditions.joins))
         statistics = gradients.model.statistics() if shared else ()
         # Of edges that aggregate side by side, one may read another as it was before it published; and so may a hostile
@@ -58,12 +58,14 @@ class World:
         self.published_at: list[list[float]] = [[] for _ in range(total)]  # the moments, from the first on
         hostile = [conditions.draw_adversaries(self.n, seed) for seed in seeds]
         self.adversaries = Adversaries(conditions.make_attack(), hostile, self.n, models.dense)
-        self.records = torch.zeros(total, dtype=torch.long)  # that each edge has learned from
-        self.trained = [torch.zeros(t.value.shape[:2], dtype=torch.bool) for t in models.tables]  # since publishing
-        self.known_since = [torch.full(t.value.shape[:2], -1, dtype=torch.long) for t in models.tables]
+        self.records = torch.zeros(total, dtype=torch.long, device=self.device)  # that each edge has learned from
+        self.trained = [
+            t.value.new_zeros(t.value.shape[:2], dtype=torch.bool) for t in models.tables
+        ]  # since publishing
+        self.known_since = [t.value.new_full(t.value.shape[:2], -1, dtype=torch.long) for t in models.tables]
         self.links: list[Links[int]] = [Links.start([], method.aggregation.memory) for _ in range(total)]
         self.announced: list[list[Announcement]] = [[(-1.0, {})] for _ in range(total)]  # the last two of each edge
-        self.aggregations = torch.zeros(total, dtype=torch.long)
+        self.aggregations = torch.zeros(total, dtype=torch.long, device=self.device)
         self.outages = [
             conditions.draw_outages(e, 2 + max(timelines[r].last) // method.aggregate_every, seeds[r])
             for r in range(len(timelines))
@@ -151,7 +153,7 @@ class World:
             self.announced[edge] = [self.announced[edge][-1], (self.moment[edge], self.links[edge].shares())]
         learned = [e for e in edges if int(self.records[e]) > 0]
         if learned:
-            some = torch.tensor(learned)
+            some = torch.tensor(learned, device=self.device)
             self.published.publish(some, self.models, self.trained, self.records)
             for edge in learned:
                 self.published_at[edge].append(self.moment[edge])

@@ -121,7 +121,8 @@ def learn_weights(weights: Weights, present: Tensor, objectives: Sequence[Object
     adam, moves = Adam(rate=rule.rate), taking.to(weights.raw.dtype)
     raw, m, v = weights.raw, weights.numbers["m"].clone(), weights.numbers["v"].clone()
     # Adam's bias corrections of all steps at once; a weight that takes no part keeps its count.
-    counts = weights.numbers["steps"] + moves * torch.arange(1, rule.steps + 1, dtype=moves.dtype).view(-1, 1, 1)
+    steps = torch.arange(1, rule.steps + 1, dtype=moves.dtype, device=moves.device)
+    counts = weights.numbers["steps"] + moves * steps.view(-1, 1, 1)
     ahead = adam.rate * moves / (1 - adam.beta1**counts).clamp(min=1e-30)
     spread = (1 - adam.beta2**counts).clamp(min=1e-30).rsqrt()
     toward_m, toward_v = (1 - adam.beta1) * moves, (1 - adam.beta2) * moves

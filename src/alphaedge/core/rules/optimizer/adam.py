@@ -39,7 +39,7 @@ class Adam:
         counts = steps.tolist()
         if counts.count(counts[0]) == len(counts):
             values, gradients, ms, vs = [value], [gradient], [m], [v]
-            numbers = [torch.tensor(float(counts[0]))]
+            numbers = [torch.tensor(float(counts[0]), device=value.device)]
         else:
             values, gradients, ms, vs = (list(t.unbind(0)) for t in (value, gradient, m, v))
             numbers = list(steps.to(torch.float32).unbind(0))
@@ -72,7 +72,7 @@ class Adam:
         before, left = before.clone(), missed.clone()
         while bool((left > 0).any()):
             k = torch.minimum(left, torch.clamp(before // 20, 1, 32))
-            s = torch.arange(1, int(k.max()) + 1, dtype=torch.float64)
+            s = torch.arange(1, int(k.max()) + 1, dtype=torch.float64, device=value.device)
             t = before[:, None] + s
             a = (self.beta1**s / (1 - self.beta1**t)) * (s <= k[:, None])
             c = torch.sqrt(self.beta2**s / (1 - self.beta2**t))

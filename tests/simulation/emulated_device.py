@@ -10,6 +10,8 @@ python -m tests.simulation.emulated_device NAME...    # run simulations on it, i
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import torch
@@ -17,7 +19,10 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.backend_registration import _DummyBackendModule, _setup_privateuseone_for_python_backend
 
+from alphaedge import Field
 from alphaedge.core.gradients import Stacked
+from alphaedge.models.mlp import mlp
+from alphaedge.simulation.recording_cache import recording_cache
 
 from .devices import run
 
@@ -118,7 +123,6 @@ def register() -> list[torch.library.Library]:
 
 def check(names: list[str]) -> None:
     """Run simulations here and there; the predictions must be the same to the bit."""
-    kept = register()
     for name in names:
         here, there = (run(name, device=device) for device in ("cpu", NAME))
         assert here.results.messages == there.results.messages, name
@@ -131,8 +135,23 @@ def check(names: list[str]) -> None:
                 assert isinstance(two.gradients, Stacked)
                 assert all(isinstance(replay, torch.jit.ScriptFunction) for replay in two.gradients._replays.values())
                 assert two.gradients._replays, name
-    del kept
+
+
+def check_recordings() -> None:
+    """A recorded call names its device, and is kept for each device apart."""
+    model = mlp([Field("kind", "category", 3)], hidden=(4,))  # which makes a tensor in ``forward``
+    with TemporaryDirectory() as folder:
+        for device, files in (("cpu", 1), (NAME, 2), (NAME, 2)):
+            dense = model.initial_dense().repeat(2, 1).to(device)
+            kinds, labels = torch.tensor([[0, 1, 2]] * 2, device=device), torch.ones(2, 3, device=device)
+            Stacked(model, recordings=recording_cache(Path(folder), model)).gradient(dense, [], {}, [kinds], labels)
+            sources = [file.read_text(encoding="utf-8") for file in Path(folder).iterdir()]
+            assert len(sources) == files, device
+        assert sorted("torch.device('cpu')" in source for source in sources) == [False, True]
+        assert sorted(f"torch.device('{NAME}:0')" in source for source in sources) == [False, True]
 
 
 if __name__ == "__main__":
+    kept = register()
+    check_recordings()
     check(sys.argv[1:])

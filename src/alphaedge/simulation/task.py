@@ -64,8 +64,8 @@ class Task:
 
 def make_data(settings: Settings, seed: int) -> Dataset:
     """The data set that the settings name; the synthetic store is drawn anew for each seed."""
-<<<<<<< HEAD
-    return _whole_data(settings, seed).window(settings.rows).first(settings.first)
+    with torch.device("cpu"):  # whatever torch's default is: batches go to the models' device later
+        return _whole_data(settings, seed).window(settings.rows).first(settings.first)
 
 
 def _whole_data(settings: Settings, seed: int) -> Dataset:
@@ -76,17 +76,6 @@ def _whole_data(settings: Settings, seed: int) -> Dataset:
     load = CATALOG[settings.data].load
     assert load is not None
     return load()
-=======
-    with torch.device("cpu"):  # whatever torch's default is: batches go to the models' device later
-        if settings.data == "synthetic":
-            store = msgspec.structs.replace(settings.store, seed=settings.store.seed + seed)
-            return synthetic(store).window(settings.rows)
-        if settings.table is not None:
-            return load_table(settings.table).window(settings.rows)
-        load = CATALOG[settings.data].load
-        assert load is not None
-        return load().window(settings.rows)
->>>>>>> 8f7a631 (Simulations run on any device of torch: every tensor is made where the models are)
 
 
 def make_model(data: Dataset, factory: ModelFactory | None, seed: int) -> Model:

@@ -9,6 +9,7 @@ from alphaedge.cli import options
 from alphaedge.cli.base import EXIT_INTERRUPTED, exit_on_error
 from alphaedge.cli.choices import ATTACKS, METHODS
 from alphaedge.cli.options import DATA_HELP, option
+from alphaedge.errors import InvalidValue
 
 EXAMPLES = """[bold]Examples[/]
 
@@ -27,6 +28,8 @@ alphaedge simulate --table sales.csv --time day --edge shop --label sold --id it
 alphaedge simulate --config results/first/config.toml --json again.json
 
 alphaedge simulate --methods alphaedge,median=mypackage.rules:median
+
+alphaedge simulate --edges 10000 --methods alphaedge,noagg --out results/large --resume
 
 alphaedge simulate --seeds 20 --engine ray --ray-address auto
 """
@@ -128,6 +131,12 @@ def simulate(
     out: Annotated[
         Path | None, option("Folder for the results: summary, tables, figures, report.html.", metavar="DIR")
     ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the checkpoints in --out, with the same options.")
+    ] = False,
+    checkpoint_every: Annotated[
+        str, typer.Option(help="How often runs under way are written to --out.", metavar="DURATION")
+    ] = "5m",
     json: Annotated[
         Path | None, option("Write the summary to this file; - prints it and nothing else.", metavar="FILE")
     ] = None,
@@ -142,6 +151,7 @@ def simulate(
     from alphaedge.cli.output import check_writable, prints_json, write_json
     from alphaedge.cli.simulate_output import print_results, run_with_progress
     from alphaedge.cli.workers import open_workers
+    from alphaedge.replay.options import parse_duration
     from alphaedge.simulation import config
 
     console = Console(stderr=prints_json(json))
@@ -186,8 +196,10 @@ def simulate(
         settings = config.load(config_file, overrides) if config_file else config.build(overrides)
         settings = dataset.resolve(settings, console)
         check_writable(out, json)
+        checkpoints = _checkpoints(out, resume=resume)
+        seconds = parse_duration("checkpoint_every", checkpoint_every)
         with open_workers(engine, ray_address, jobs) as workers:
-            results = run_with_progress(settings, workers, console)
+            results = run_with_progress(settings, workers, checkpoints, seconds, console)
         if out is not None:
             results.save(out)
         summary = results.summary()
@@ -196,3 +208,15 @@ def simulate(
     print_results(summary, console, out, table=not prints_json(json))
     if results.interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
+
+
+def _checkpoints(out: Path | None, *, resume: bool) -> Path | None:
+    """The folder for checkpoints in the results folder."""
+    if out is None:
+        if resume:
+            raise InvalidValue("resume", True, "--out, the folder of the simulation to go on with")
+        return None
+    folder = out / "checkpoints"
+    if not resume and any(folder.glob("*.pt")):
+        raise InvalidValue("out", str(out), "a folder without checkpoints, or --resume to go on from them")
+    return folder

@@ -18,7 +18,9 @@ from alphaedge.simulation.simulate import simulate
 from alphaedge.simulation.workers import Workers
 
 
-def run_with_progress(settings: Settings, workers: Workers, console: Console) -> Results:
+def run_with_progress(
+    settings: Settings, workers: Workers, checkpoints: Path | None, every: float, console: Console
+) -> Results:
     """Simulate with a live bar: batches done, current score, time left."""
     bar = Progress(
         TextColumn("{task.description}"),
@@ -48,7 +50,7 @@ def run_with_progress(settings: Settings, workers: Workers, console: Console) ->
             bar.update(lines[name], completed=report.batches, score=score, visible=report.batches < report.total)
             bar.update(whole, completed=sum(r.batches for r in reports.values()))
 
-        results = simulate(settings, workers=workers, watch=watch)
+        results = simulate(settings, workers=workers, checkpoints=checkpoints, checkpoint_every=every, watch=watch)
         done = sum(r.batches for r in reports.values())
         bar.update(whole, total=done, completed=done)
     if results.interrupted:

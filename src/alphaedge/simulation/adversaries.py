@@ -24,7 +24,7 @@ class Adversaries:
         self._attack, self._hostile, self._n = attack, hostile, n
         self._edges = {run * n + local for run, some in enumerate(hostile) for local in some}
         self._start = {edge: start[edge].clone() for edge in self._edges}
-        self._first: dict[int, tuple[Tensor, list[Tensor]]] = {}
+        self.first: dict[int, list[Tensor]] = {}  # by edge, its first publication: the dense part, then the tables
 
     def forge(self, world: "World", edges: Sequence[int], trained: Sequence[Tensor]) -> None:
         """Forge the newest publications of those edges that are hostile. trained: their rows that were published."""
@@ -35,8 +35,8 @@ class Adversaries:
     def _forge(self, world: "World", edge: int, trained: Sequence[Tensor]) -> None:
         published, number = world.published, int(world.published.number[edge])
         slot, records = number % published.depth, published.records
-        if edge not in self._first:
-            self._first[edge] = (published.dense[slot, edge].clone(), [t[slot, edge].clone() for t in published.tables])
+        if edge not in self.first:
+            self.first[edge] = [part[slot, edge].clone() for part in (published.dense, *published.tables)]
         if self._attack.claims_all_rows:
             trained = [torch.ones_like(rows) for rows in trained]
             for rows in trained:
@@ -47,7 +47,7 @@ class Adversaries:
         run, local = divmod(edge, self._n)
         rng = torch.Generator().manual_seed(world.rng(edge, "attack").getrandbits(60))
         victim = self._victim(world, edge, places, forgery)
-        dense, tables = self._first[edge]
+        dense, *tables = self.first[edge]
         first = Forgery(dense, [table[p] for table, p in zip(tables, places, strict=True)], {}, forgery.records)
         accomplices = [other for other in self._hostile[run] if other != local]
         self._attack.forge(forgery, Scene(self._start[edge], number, first, victim, accomplices, rng))

@@ -1,5 +1,6 @@
 """The judge of mixed and home models in a simulation: learns of a batch's losses when its labels are revealed."""
 
+from collections.abc import Iterator
 from typing import final
 
 import torch
@@ -42,6 +43,11 @@ class Judge:
             self._lead[seen] = self._home.update(self._lead[seen], mixed_then, home_then)
             self._unused[seen] = self._home.unused(self._unused[seen], self._lead[seen])
         return found
+
+    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """All that it remembers, by name."""
+        named = {"lead": self._lead, "unseen": self._unseen, "unused": self._unused, "count": self._count}
+        return ((f"judge.{name}", tensor) for name, tensor in named.items())
 
     def lost(self, edges: list[int]) -> list[int]:
         """Those of the edges whose mixed model is to start anew."""

@@ -1,6 +1,8 @@
 """``simulate``: methods and seeds of one experiment, stacked where that is faster, over several processes."""
 
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -9,6 +11,7 @@ from alphaedge.core.methods import Method
 from alphaedge.data.stream import Dataset
 from alphaedge.errors import InvalidValue, check_number
 from alphaedge.settings import method_name
+from alphaedge.simulation.checkpoint import EVERY_SECONDS, Checkpoints
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.processes import local_workers
 from alphaedge.simulation.results import Results
@@ -28,6 +31,8 @@ def simulate(
     methods: Mapping[str, Method] | Sequence[str] | None = None,
     jobs: int = 1,
     workers: Workers | None = None,
+    checkpoints: Path | None = None,
+    checkpoint_every: float = EVERY_SECONDS,
     watch: Watch = lambda _, __: None,
     **changes: Any,
 ) -> Results:
@@ -41,6 +46,8 @@ def simulate(
     methods: names, or names with ``Method`` objects of your own.
     jobs: processes to spread methods and seeds over (data, model and methods must then be picklable).
     workers: where they run instead of ``jobs`` processes, such as on a cluster (simulation.ray_workers).
+    checkpoints: a folder. Runs under way are written there every ``checkpoint_every`` seconds, and go on from what is
+        there already: give the same arguments again. It is empty when all runs are finished.
     watch: called with "method/first seed of its stack" and progress, and first with "" and the whole's total.
 
     Ctrl-C ends a simulation early; the results then hold what was finished, and ``interrupted`` is True.
@@ -74,9 +81,12 @@ def simulate(
             messages.append(f"{name}: K = {peers} peers, but an edge has {edges - 1} others: everybody is a neighbour")
     stack = max(1, min(-(-settings.seeds // max(1, workers.count // len(chosen))), STACKED_EDGES // edges))
     tasks = [
-        Task(settings, name, method, tuple(range(first, min(first + stack, settings.seeds))), data, model)
+        Task(
+            settings, name, method, tuple(seeds), data, model, _checkpoints(checkpoints, checkpoint_every, name, seeds)
+        )
         for name, method in chosen.items()
         for first in range(0, settings.seeds, stack)
+        for seeds in [range(first, min(first + stack, settings.seeds))]
     ]
     check(tasks[0], first_data)
     batches = sum(len(s) // settings.size for s in first_data.streams)
@@ -89,7 +99,16 @@ def simulate(
             results.add(outcomes, notes)
     except KeyboardInterrupt:
         results.interrupted = True
+    else:
+        for task in tasks:
+            if task.checkpoints:
+                task.checkpoints.file.unlink(missing_ok=True)
     return results
+
+
+def _checkpoints(folder: Path | None, every: float, name: str, seeds: range) -> Checkpoints | None:
+    plain = re.sub(r"[^\w.-]", "_", name)
+    return None if folder is None else Checkpoints(folder / f"{plain}-{seeds.start}-{seeds.stop}.pt", every)
 
 
 def _changed(settings: Settings, changes: dict[str, Any]) -> Settings:

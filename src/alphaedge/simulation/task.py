@@ -25,6 +25,7 @@ from alphaedge.models.mlp import mlp
 from alphaedge.scoring import SCORES
 from alphaedge.simulation.batches import Batches, Inputs, Labels
 from alphaedge.simulation.catalog import CATALOG
+from alphaedge.simulation.checkpoint import Checkpoints, describe, restore, save
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.engine import BLOCK, Engine
 from alphaedge.simulation.recording_cache import RecordingCache, recording_cache
@@ -54,6 +55,7 @@ class Task:
     seeds: tuple[int, ...]
     data: Dataset | None
     model: ModelFactory | None
+    checkpoints: Checkpoints | None = None
 
     def factory(self, data: Dataset) -> ModelFactory | None:
         """What makes the model: the user, or the catalog for its own data; None is the default for any data."""
@@ -188,18 +190,29 @@ def _run(task: Task, cache: WorkerCache, watch: Watch) -> Outcome:
     block = BLOCK if settings.executor == "stacked" else 1
     engine = Engine(world, settings.online, same_pass=same_pass, block=block)
     del state  # the engine has copied it where edges keep a home model
-    began = time.perf_counter()
-    engine.run(partial(_tell, watch, f"{task.name}/{seeds[0]}"))
-    seconds = time.perf_counter() - began
+    seconds = _run_engine(engine, task, watch, [len(s) for s in data[0].streams])
     outcomes = [
         RunResult.of(task.name, world, run, data[run], inputs[run], seconds / len(seeds)) for run in range(len(seeds))
     ]
     return outcomes, [f"{task.name}: {note}" for note in (*notes, *world.log.stopped.values())]
 
 
-def _tell(watch: Watch, name: str, progress: Progress) -> None:
-    if watch(name, progress):
-        raise TaskStopped
+def _run_engine(engine: Engine, task: Task, watch: Watch, events: list[int]) -> float:
+    """Run an engine to its end, from a checkpoint on if there is one; returns the seconds that it took."""
+    kept, about = task.checkpoints, describe(task.settings.toml(), task.method, task.seeds, events)
+    before = restore(engine, kept.file, about) if kept and kept.file.exists() else 0.0
+    began = saved = time.perf_counter()
+
+    def look(progress: Progress) -> None:
+        nonlocal saved
+        if watch(f"{task.name}/{task.seeds[0]}", progress):
+            raise TaskStopped
+        if kept and time.perf_counter() - saved >= kept.every:
+            save(engine, kept.file, about, before + time.perf_counter() - began)
+            saved = time.perf_counter()
+
+    engine.run(look)
+    return before + time.perf_counter() - began
 
 
 def _backend(

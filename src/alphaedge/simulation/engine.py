@@ -133,17 +133,18 @@ class Engine:
             world.pending[edge] = []
 
     def _plan(self, edge: int, *, home: bool = False) -> Plan:
-        """The next span of an edge's mixed or home model; it starts with what is still to be trained.
+        """The next span of an edge's mixed or home model; that of a mixed one starts with what is still to be trained.
 
-        The home model, which never mixes, trains on every batch as soon as it is revealed.
+        The home model, which never mixes, trains on every batch as soon as it is revealed, and so it is ahead: both
+        train in the same columns, side by side, most of the time.
         """
         world = self.world
-        pending = [] if home else world.pending[edge]
+        pending, lead = ([], 0) if home else (world.pending[edge], world.method.weight_batches)
         timeline, local = world.where(edge)
         first, delay, weight_batches = timeline.first[local], world.conditions.delay, world.method.weight_batches
         end, stop = world.span_end(edge)
-        predicted = [-1] * weight_batches + list(range(world.at[edge], stop))
-        trained = [-1] * (weight_batches - len(pending)) + pending
+        predicted = [-1] * lead + list(range(world.at[edge], stop))
+        trained = [-1] * (lead - len(pending)) + pending
         for number in range(world.at[edge], stop):
             # The batches that an aggregation will learn its weights on are not trained on before it.
             kept = (
@@ -172,7 +173,7 @@ class Engine:
         loss = vmap(model.loss.function)
         losses = loss(found, taught)
         if self.judge is not None:
-            alone = outputs[len(block) + place, column]
+            alone = outputs[len(block) + place, column - world.method.weight_batches]
             pair = losses.new_full((2, *span.predicted.shape), torch.nan)
             pair[:, place, column] = torch.stack([losses, loss(alone, taught)])
             shares = self.judge.shares(span.edges, span.predicted >= 0, *pair)

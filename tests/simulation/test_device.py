@@ -58,6 +58,7 @@ def test_a_simulation_on_another_device_predicts_the_same() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_every_simulation_on_another_device_predicts_the_same() -> None:
     run_elsewhere(*SIMULATIONS)
 

@@ -34,6 +34,7 @@ NOT_RUN: Mapping[tuple[str, str], str] = {
     ("how-to/systemd.md", "chown -R root"): "needs a running systemd; systemd-analyze, below it, is run",
     ("how-to/containers.md", "docker build"): "needs a container engine; tests/test_deploy.py has what can be tried",
     ("how-to/containers.md", "docker compose"): "needs a container engine; tests/test_deploy.py has what can be tried",
+    ("how-to/devices.md", "alphaedge simulate --device cuda"): "needs a GPU",
     ("results/README.md", "alphaedge reproduce all"): "94 minutes; the README's test runs it in a short form",
 }
 # Programs that a page needs and a machine may lack. Without them the page is skipped; in CI it fails.
@@ -68,6 +69,7 @@ SAYS: Mapping[str, tuple[str, ...]] = {
     "how-to/operate.md": ('"accepted":1',),
     "how-to/upgrade.md": ("'accepted': 10", r"(?s)alphaedge_batches_total 2.0.*alphaedge_aggregations_total 1.0"),
     "how-to/tuning.md": ("Learning from each other", r"On the rest|The defaults stay"),
+    "how-to/long-runs.md": ("Learning from each other",),
     "how-to/ray.md": ("sweep.png", r"\n0\.[5-9]"),
 }
 QUICK = {"tutorial.md", "live-edge.md", "how-to/own-rule.md"}

@@ -52,7 +52,6 @@ def test_a_run_that_died_goes_on_with_the_same_numbers(tmp_path: Path, method: s
     assert found.scores.equals(whole.scores)
     assert found.weights.equals(whole.weights)
     assert found.pulls.equals(whole.pulls)
-    assert not list(tmp_path.glob("*.pt")), "finished runs need no checkpoints"
 
 
 @pytest.mark.parametrize(
@@ -76,6 +75,22 @@ def test_a_checkpoint_of_another_simulation_is_refused(tmp_path: Path) -> None:
     die_at(tmp_path, 0.5, **settings)
     with pytest.raises(InvalidValue, match="one of the same simulation"):
         simulate(checkpoints=tmp_path, **settings | {"rate": 0.5})
+
+
+def test_a_checkpoint_of_other_methods_or_seeds_is_not_passed_over(tmp_path: Path) -> None:
+    settings = SHARED | {"methods": ["fedweight"], "method": SHORT}
+    die_at(tmp_path, 0.5, **settings)
+    with pytest.raises(InvalidValue, match="the same methods, seeds and number of jobs"):
+        simulate(checkpoints=tmp_path, **settings | {"seeds": 1})
+
+
+def test_a_run_that_is_finished_is_not_run_again(tmp_path: Path) -> None:
+    settings = SHARED | {"methods": ["fedweight"], "method": SHORT}
+    whole = simulate(checkpoints=tmp_path, checkpoint_every=0.0, **settings)
+    seen: list[str] = []
+    again = simulate(checkpoints=tmp_path, watch=lambda name, _: seen.append(name) if name else None, **settings)
+    assert again.scores.equals(whole.scores)
+    assert not seen
 
 
 def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
@@ -110,3 +125,4 @@ def test_the_command_goes_on_after_kill_9(tmp_path: Path) -> None:
     assert run("--out", str(out), "--resume").exit_code == 0
     assert run("--out", str(whole)).exit_code == 0
     assert (out / "scores.parquet").read_bytes() == (whole / "scores.parquet").read_bytes()
+    assert not (out / "checkpoints").exists(), "the results are on disk"

@@ -137,5 +137,5 @@ def test_a_ray_that_is_not_there_is_refused_with_its_address() -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert f"ray_address: got '{address}'" in done.stderr
+    assert f"ray_address: found '{address}'" in done.stderr
     assert "Traceback" not in done.stderr

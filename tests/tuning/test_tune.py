@@ -2,22 +2,31 @@
 
 import json
 import tomllib
+from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
+import optuna
 import polars as pl
 import pytest
 import torch
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 from typer.testing import CliRunner, Result
 
 from alphaedge.cli import app
 from alphaedge.core.methods import method
+from alphaedge.data.stream import Dataset
 from alphaedge.data.table import Table
 from alphaedge.simulation.config import Settings, load
 from alphaedge.simulation.task import Task, run_task
 from alphaedge.simulation.workers import Here
-from alphaedge.tuning.tune import Tuning, is_clear, score_after
+from alphaedge.tuning.late_scores import is_clear, late_score
+from alphaedge.tuning.search import Search
+from alphaedge.tuning.space import Knob
+from alphaedge.tuning.tune import Tuning
 
-from ..simulation.fleets import linear, measured
+from ..simulation.fleets import linear, measured, shop
 
 EDGES, EVENTS = 4, 400
 COLUMNS = ["--time", "t", "--edge", "where", "--label", "y", "--number", "a", "--number", "b", "--task", "regress"]
@@ -73,7 +82,8 @@ def test_simulate_takes_the_configuration_as_it_is(first: tuple[Path, Result]) -
 def test_the_keys_of_an_edge_have_the_same_values(first: tuple[Path, Result]) -> None:
     found = json.loads((first[0] / "summary.json").read_text())
     edge = tomllib.loads((first[0] / "edge.toml").read_text())
-    assert edge["model"] == found["values"]
+    assert edge["model"].items() >= found["values"].items()
+    assert {"batch_size", "rate", "id_rows"} <= edge["model"].keys(), "the defaults of an edge may be others"
 
 
 def test_the_first_trial_is_the_defaults(first: tuple[Path, Result]) -> None:
@@ -98,8 +108,9 @@ def test_a_search_goes_on_where_it_ended(first: tuple[Path, Result], table: Path
     again = tune(table, out, *args, "--resume")
     assert again.exit_code == 0, again.output
     before, after = (pl.read_parquet(folder / "trials.parquet") for folder in (first[0], out))
-    assert after.head(6).drop("seconds").equals(before.drop("seconds"))
+    assert after.head(6).equals(before)
     assert len(after) == 7
+    assert after.row(6)[1:3] not in [row[1:3] for row in before.rows()], "it tries something new"
     other = tune(table, out, "--only", "rate", "--resume")
     assert other.exit_code == 2
     assert "a search with the same settings" in other.output
@@ -125,6 +136,21 @@ def test_no_event_after_the_part_has_a_say(table: Path, tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
+def test_every_store_of_the_synthetic_data_is_cut_at_its_own_events(tmp_path: Path) -> None:
+    settings = Settings(store=shop(edges=3, events=400), batch_size=10, methods=("noagg",))
+    tuning = Tuning(settings, Here(), part=0.25, only=["rate"])
+    asked: list[int] = []
+    real = tuning._part
+
+    def part(seed: int) -> Dataset:
+        asked.append(seed)
+        return real(seed)
+
+    with mock.patch.object(tuning, "_part", part):
+        tuning.run(tmp_path / "journal", budget=1e9, trials=1, clock=lambda: 0.0, report=lambda *_: None)
+    assert set(asked) == {0, 1, 2}
+
+
 def test_no_trial_begins_after_the_budget_is_spent(table: Path, tmp_path: Path) -> None:
     settings = Settings(
         data="table",
@@ -143,7 +169,29 @@ def test_no_trial_begins_after_the_budget_is_spent(table: Path, tmp_path: Path) 
 def test_in_doubt_the_defaults_stay() -> None:
     assert is_clear([0.71, 0.72, 0.70], [0.70, 0.70, 0.69])
     assert not is_clear([0.71, 0.60, 0.70], [0.70, 0.70, 0.69])
-    assert not is_clear([None], [0.5])
+    assert not is_clear([None, 0.6], [0.5, 0.5])
+
+
+def test_a_journal_can_name_no_setting_that_the_search_does_not_vary(tmp_path: Path) -> None:
+    """A results folder may come from anywhere, and some settings name code."""
+
+    def search() -> Search:
+        rate = Knob(key="rate", default=0.01, low=0.001, high=0.1)
+        return Search(Settings(), "noagg", [rate], lambda _, __: 0.5, tmp_path / "journal", settling=5)
+
+    search()
+    storage = JournalStorage(JournalFileBackend(str(tmp_path / "journal")))
+    study = optuna.load_study(study_name="tune", storage=storage)
+    text = optuna.distributions.CategoricalDistribution(["os:abort"])
+    number = optuna.distributions.FloatDistribution(0.001, 5.0)
+    for params, kinds in (
+        ({"rate": 0.02, "optimizer": "os:abort"}, {"rate": number, "optimizer": text}),
+        ({"rate": "os:abort"}, {"rate": text}),
+        ({"rate": 3.0}, {"rate": number}),
+        ({"rate": 0.02}, {"rate": number}),
+    ):
+        study.add_trial(optuna.trial.create_trial(params=params, distributions=kinds, value=0.9))
+    assert [trial.values for trial in search().trials()] == [{"rate": 0.02}]
 
 
 def test_a_score_after_some_events_is_that_of_the_batches_that_begin_after_them() -> None:
@@ -154,8 +202,9 @@ def test_a_score_after_some_events_is_that_of_the_batches_that_begin_after_them(
     later = [
         run.scores.filter(edge=e)["score"][-(-len(stream) // size) :].mean() for e, stream in enumerate(early.streams)
     ]
-    assert score_after(early, run, size) == pytest.approx(sum(later) / 2)
-    assert [len(s) for s in early.streams] != [0, 0]
+    assert late_score(run, early, size) == pytest.approx(sum(later) / 2)
+    assert late_score(replace(run, stopped=1), early, size) is None, "an edge that had to stop is no success"
+    assert late_score(replace(run, honest=[True, False]), early, size) == pytest.approx(later[0])
 
 
 @pytest.mark.parametrize(
@@ -165,6 +214,7 @@ def test_a_score_after_some_events_is_that_of_the_batches_that_begin_after_them(
         (["--only", "clock"], "only: found 'clock'"),
         (["--part", "1.5"], "part: found 1.5"),
         (["--part", "0.01"], "part: found 0.01"),
+        (["--part", "0.99"], "part: found 0.99"),
         (["--budget", "soon"], "budget: found 'soon'"),
         (["--trials", "0"], "trials: found 0"),
     ],

@@ -1,5 +1,6 @@
 """``alphaedge simulate``: run several methods on the same simulated edges and compare them."""
 
+import shutil
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -202,6 +203,8 @@ def simulate(
             results = run_with_progress(settings, workers, checkpoints, seconds, console)
         if out is not None:
             results.save(out)
+            if not results.interrupted:
+                shutil.rmtree(out / "checkpoints", ignore_errors=True)
         summary = results.summary()
         if json is not None:
             write_json(summary, json)

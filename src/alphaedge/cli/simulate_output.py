@@ -54,7 +54,8 @@ def run_with_progress(
         done = sum(r.batches for r in reports.values())
         bar.update(whole, total=done, completed=done)
     if results.interrupted:
-        console.print("[yellow]Interrupted[/]: finished runs are kept.")
+        again = "; go on from the checkpoints with --resume" if checkpoints else ""
+        console.print(f"[yellow]Interrupted[/]: finished runs are kept{again}.")
     console.print(f"{perf_counter() - started:.1f} s", style="dim")
     return results
 

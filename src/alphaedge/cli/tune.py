@@ -36,7 +36,10 @@ def tune(
     rows: Annotated[
         int | None, option("Use at most this many events, those after the first quarter. Default: all.")
     ] = None,
-    method: Annotated[str, typer.Option(help="The method to find settings for.", metavar="NAME")] = "alphaedge",
+    method: Annotated[
+        str | None,
+        option("The method to find settings for. Default: alphaedge, or what --config says.", metavar="NAME"),
+    ] = None,
     budget: Annotated[
         str, typer.Option(help="Time for the search, such as 90s, 10m or 2h.", metavar="DURATION")
     ] = "10m",
@@ -78,9 +81,11 @@ def tune(
 
     console = Console(stderr=prints_json(json))
     with exit_on_error():
-        given = dataset.drop_unset(dataset.data_settings(context.params) | {"rows": rows, "methods": [method]})
+        chosen = {"rows": rows, "methods": [method] if method is not None else None}
+        given = dataset.drop_unset(dataset.data_settings(context.params) | chosen)
         if config_file is None:
             dataset.check_table(given)
+            given = {"methods": ["alphaedge"]} | given
         if trials is not None:
             check_number("trials", trials, low=1, whole=True)
         seconds = parse_duration("budget", budget)
@@ -110,7 +115,8 @@ def tune(
     if not prints_json(json):
         _print(found, console)
     console.print(f"Results in {out} (open {out / 'tune.png'})", highlight=False, markup=False, soft_wrap=True)
-    again = f"alphaedge simulate --config {out / 'config.toml'}"
+    own = f" --methods {tuned.method}" if ":" in tuned.method else ""  # no import path is taken from a results folder
+    again = f"alphaedge simulate --config {out / 'config.toml'}{own}"
     console.print(f"Use them: {again}", highlight=False, markup=False, soft_wrap=True)
 
 
@@ -123,14 +129,15 @@ def _print(found: dict[str, Any], console: Any) -> None:
     console.print(f"{found['trials']} trials, {found['pruned']} of them pruned.", highlight=False)
     if not found["values"]:
         text = f"The defaults stay: nothing was clearly better on the first {found['part']:.0%} of the events."
-        console.print(f"{text} They score {rest['defaults']:.4f} on the rest.", highlight=False, soft_wrap=True)
+        console.print(f"{text} They score {_show(rest['defaults'])} on the rest.", highlight=False, soft_wrap=True)
         return
     for key, value in found["values"].items():
         console.print(f"  {key} = {value:.4g}" if isinstance(value, float) else f"  {key} = {value}", highlight=False)
     interval = f" ± {found['gain_ci95']:.4f}" if found["gain_ci95"] is not None else ""
+    gain = f", gain {found['gain']:+.4f}{interval}" if found["gain"] is not None else ""
     console.print(
-        f"On the first {found['part']:.0%}: {part['tuned']:.4f}, defaults {part['defaults']:.4f}. On the rest: "
-        f"[bold]{rest['tuned']:.4f}[/], defaults {rest['defaults']:.4f}, gain {found['gain']:+.4f}{interval}.",
+        f"On the first {found['part']:.0%}: {_show(part['tuned'])}, defaults {_show(part['defaults'])}. On the rest: "
+        f"[bold]{_show(rest['tuned'])}[/], defaults {_show(rest['defaults'])}{gain}.",
         highlight=False,
         soft_wrap=True,
     )
@@ -138,3 +145,7 @@ def _print(found: dict[str, Any], console: Any) -> None:
     console.print(
         f"It takes {pulled}{found['times_seconds']:.2g} times the computing of the defaults.", highlight=False
     )
+
+
+def _show(score: float | None) -> str:
+    return "no score" if score is None else f"{score:.4f}"

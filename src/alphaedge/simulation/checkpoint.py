@@ -3,11 +3,11 @@
 A checkpoint is a file of tensors and plain values. Reading one runs no code.
 """
 
-import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Final, final
 
 import msgspec
@@ -85,18 +85,22 @@ def save(engine: Engine, file: Path, about: str, seconds: float) -> None:
 def restore(engine: Engine, file: Path, about: str) -> float:
     """Bring an engine to where a checkpoint was written; returns the seconds that the run had taken until then."""
     try:
-        found = torch.load(io.BytesIO(file.read_bytes()), weights_only=True, map_location=engine.models.device)
+        found = torch.load(file, weights_only=True, mmap=True, map_location=engine.models.device)
         plain = msgspec.msgpack.decode(found.pop("plain").cpu().numpy().tobytes(), type=_Plain)
-    except (RuntimeError, KeyError, ValueError, EOFError, msgspec.DecodeError) as error:
+        if plain.about != about:
+            raise InvalidValue("checkpoint", str(file), "one of the same simulation and version")
+        parts = [(tensor, found.pop(name)) for name, tensor in _tensors(engine)]
+        if any(tensor.shape != part.shape for tensor, part in parts):
+            raise ValueError("a tensor has another shape")
+        random = found.pop("random").cpu()
+    except (RuntimeError, LookupError, ValueError, TypeError, AttributeError, EOFError, UnpicklingError) as error:
         raise InvalidValue("checkpoint", str(file), f"a file that can be read ({error})") from error
-    if plain.about != about:
-        raise InvalidValue("checkpoint", str(file), "one of the same simulation, version and method")
+    torch.set_rng_state(random)
+    for tensor, part in parts:
+        tensor.copy_(part)
     world, log = engine.world, engine.world.log
-    torch.set_rng_state(found.pop("random").cpu())
-    for name, tensor in _tensors(engine):
-        tensor.copy_(found.pop(name))
     for name, tensor in found.items():
-        world.adversaries.first.setdefault(int(name.split(".")[1]), []).append(tensor)
+        world.adversaries.first.setdefault(int(name.split(".")[1]), []).append(tensor.clone())
     world.published_at, world.links, world.announced = plain.published_at, plain.links, plain.announced
     world.phase, world.at, world.moment, world.pending = plain.phase, plain.at, plain.moment, plain.pending
     log.mixes, log.pulls, log.beyond_start = plain.mixes, plain.pulls, plain.beyond_start

@@ -6,11 +6,13 @@ import signal
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from queue import Empty
 from typing import Any, final
 
+from alphaedge.errors import AlphaEdgeError
 from alphaedge.simulation.run_log import Progress
 from alphaedge.simulation.task import Outcome, Task, TaskStopped, Watch, WorkerCache, run_task
 from alphaedge.simulation.workers import Here, Workers
@@ -29,12 +31,23 @@ class Processes:
         self.count, self.cache = count, WorkerCache()
 
     def run(self, tasks: Iterable[Task], watch: Watch) -> Iterator[Outcome]:
-        """The outcomes of tasks, as they finish."""
+        """The outcomes of tasks, as they finish; a single task runs in this process, which has all that it needs."""
+        rest = iter(tasks)
+        ahead = list(islice(rest, 2))
+        if len(ahead) < 2:
+            yield from Here(self.cache).run(ahead, watch)
+            return
+        try:
+            yield from self._spread(chain(ahead, rest), watch)
+        except BrokenProcessPool as error:
+            raise AlphaEdgeError("a worker process died, perhaps for lack of memory: try fewer --jobs") from error
+
+    def _spread(self, tasks: Iterator[Task], watch: Watch) -> Iterator[Outcome]:
         context = multiprocessing.get_context("spawn")
-        reports, taken, stopped = context.Queue(), context.Value("q", 0), context.Array("q", self.count)
+        reports, taken, stopped = context.Queue(), context.Value("q", 0), context.Array("q", self.count, lock=False)
         links = (reports, taken, stopped)
         pool = ProcessPoolExecutor(self.count, mp_context=context, initializer=_Worker.start, initargs=links)
-        numbered = enumerate(iter(tasks), 1)
+        numbered = enumerate(tasks, 1)
         others = set(multiprocessing.active_children())
         waiting: set[Future[Outcome | None]] = set()
         with pool, _asked_to_stop() as stop:
@@ -74,6 +87,7 @@ class _Worker:
     @classmethod
     def start(cls, reports: Any, taken: Any, stopped: Any) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+        reports.cancel_join_thread()  # a parent that has gone on reads no more reports
         threading.Thread(target=_end_with_parent, daemon=True).start()
         with taken.get_lock():
             place, taken.value = taken.value, taken.value + 1

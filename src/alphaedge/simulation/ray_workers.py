@@ -17,7 +17,7 @@ import ray
 import torch
 
 from alphaedge.data.stream import Dataset, Stream
-from alphaedge.errors import InvalidValue
+from alphaedge.errors import AlphaEdgeError, InvalidValue
 from alphaedge.simulation.run_log import Progress
 from alphaedge.simulation.task import Outcome, Task, TaskStopped, Watch, WorkerCache, run_task
 
@@ -38,6 +38,8 @@ def ray_workers(address: str | None = None, count: int | None = None) -> Iterato
     try:
         ray.init(**where, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, ValueError, RuntimeError) as error:
+        if address is None:
+            raise AlphaEdgeError(f"Ray did not start: {error}") from error
         raise InvalidValue("ray_address", address, f"the address of a running Ray cluster ({error})") from error
     try:
         found: Any = ray.cluster_resources
@@ -53,7 +55,8 @@ class RayWorkers:
 
     def __init__(self, count: int) -> None:
         self.count, self.cache = count, WorkerCache()
-        self._sent: dict[bytes, tuple[Dataset, Any]] = {}  # data sets, each with its reference in Ray's store
+        # References to data in Ray's store; data of the user's own are held, as their key is good for as long.
+        self._sent: dict[bytes, tuple[Dataset | None, Any]] = {}
 
     def run(self, tasks: Iterable[Task], watch: Watch) -> Iterator[Outcome]:
         """The outcomes of tasks, as they finish."""
@@ -75,7 +78,7 @@ class RayWorkers:
                         board.stop.remote(number)
                 for reference in done:
                     idle.append(running.pop(reference))
-                    if (outcome := ray.get(reference)) is not None:
+                    if (outcome := _result(reference)) is not None:
                         yield outcome
         finally:
             for actor in (*idle, *running.values(), board):
@@ -86,13 +89,19 @@ class RayWorkers:
         settings = task.settings
         if task.data is None and settings.data == "synthetic":
             return task, b"", None
-        if task.data is None:
-            key, data = self.cache.data_key(settings, 0), self.cache.data(settings, 0)
-        else:
-            key, data = b"own %d" % id(task.data), task.data
+        key = self.cache.data_key(settings, 0) if task.data is None else b"own %d" % id(task.data)
         if key not in self._sent:
-            self._sent[key] = data, ray.put(_SharedData.of(data))
+            data = self.cache.data(settings, 0) if task.data is None else task.data
+            self._sent[key] = task.data, ray.put(_SharedData.of(data))
         return replace(task, data=None), key, self._sent[key][1]
+
+
+def _result(reference: Any) -> Outcome | None:
+    try:
+        found: Outcome | None = ray.get(reference)
+    except ray.exceptions.RayActorError as error:
+        raise AlphaEdgeError(f"a Ray worker died {1 + _RETRIES} times with the same task: {error}") from error
+    return found
 
 
 @final

@@ -27,6 +27,7 @@ class RunResult:
     pooled: list[float | None]
     losses: list[float | None]
     honest: list[bool]
+    stopped: int  # edges whose loss was no longer finite
     bytes: tuple[int, int, int]
     beyond_start: int
     edge_batches: int
@@ -90,6 +91,7 @@ class RunResult:
             pooled=pooled,
             losses=losses,
             honest=[e not in hostile for e in range(n)],
+            stopped=sum(first <= edge < first + n for edge in record.stopped),
             bytes=_three(record.bytes[first : first + n].sum(0).tolist()),
             beyond_start=sum(record.beyond_start[first : first + n]),
             edge_batches=done_batches,

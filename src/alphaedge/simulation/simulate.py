@@ -46,8 +46,8 @@ def simulate(
     methods: names, or names with ``Method`` objects of your own.
     jobs: processes to spread methods and seeds over (data, model and methods must then be picklable).
     workers: where they run instead of ``jobs`` processes, such as on a cluster (simulation.ray_workers).
-    checkpoints: a folder. Runs under way are written there every ``checkpoint_every`` seconds, and go on from what is
-        there already: give the same arguments again. It is empty when all runs are finished.
+    checkpoints: a folder. Runs are written there every ``checkpoint_every`` seconds and at their end, and go on from
+        what is there already: give the same arguments again. Remove it when you have the results.
     watch: called with "method/first seed of its stack" and progress, and first with "" and the whole's total.
 
     Ctrl-C ends a simulation early; the results then hold what was finished, and ``interrupted`` is True.
@@ -88,6 +88,9 @@ def simulate(
         for first in range(0, settings.seeds, stack)
         for seeds in [range(first, min(first + stack, settings.seeds))]
     ]
+    known = {task.checkpoints.file for task in tasks if task.checkpoints}
+    if checkpoints and (strange := set(checkpoints.resolve().glob("*.pt")) - known):
+        raise InvalidValue("checkpoint", str(min(strange)), "one of the same methods, seeds and number of jobs")
     check(tasks[0], first_data)
     batches = sum(len(s) // settings.size for s in first_data.streams)
     watch("", Progress(0, batches * len(chosen) * settings.seeds))
@@ -99,16 +102,12 @@ def simulate(
             results.add(outcomes, notes)
     except KeyboardInterrupt:
         results.interrupted = True
-    else:
-        for task in tasks:
-            if task.checkpoints:
-                task.checkpoints.file.unlink(missing_ok=True)
     return results
 
 
 def _checkpoints(folder: Path | None, every: float, name: str, seeds: range) -> Checkpoints | None:
     plain = re.sub(r"[^\w.-]", "_", name)
-    return None if folder is None else Checkpoints(folder / f"{plain}-{seeds.start}-{seeds.stop}.pt", every)
+    return None if folder is None else Checkpoints(folder.resolve() / f"{plain}-{seeds.start}-{seeds.stop}.pt", every)
 
 
 def _changed(settings: Settings, changes: dict[str, Any]) -> Settings:

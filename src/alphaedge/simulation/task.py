@@ -212,7 +212,10 @@ def _run_engine(engine: Engine, task: Task, watch: Watch, events: list[int]) -> 
             saved = time.perf_counter()
 
     engine.run(look)
-    return before + time.perf_counter() - began
+    seconds = before + time.perf_counter() - began
+    if kept and kept.file.exists():  # a run that is finished is not begun again, either
+        save(engine, kept.file, about, seconds)
+    return seconds
 
 
 def _backend(

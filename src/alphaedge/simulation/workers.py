@@ -38,8 +38,8 @@ class Here:
 
     count = 1
 
-    def __init__(self) -> None:
-        self.cache = WorkerCache()
+    def __init__(self, cache: WorkerCache | None = None) -> None:
+        self.cache = cache or WorkerCache()
 
     def run(self, tasks: Iterable[Task], watch: Watch) -> Iterator[Outcome]:
         """The outcomes of tasks, in their order."""

@@ -8,6 +8,7 @@ import polars as pl
 import tomli_w
 
 from alphaedge.experiments.grid import nested
+from alphaedge.experiments.scores import Score
 from alphaedge.files import replace_file
 from alphaedge.report.charts import save as save_figure
 from alphaedge.tuning.picture import picture
@@ -28,12 +29,24 @@ def save(tuned: Tuned, folder: Path) -> None:
     ]
     pl.DataFrame(rows, infer_schema_length=None).write_parquet(folder / "trials.parquet")
     for name in ("tune.png", "tune.svg"):
-        save_figure(picture(tuned.trials, tuned.importances, tuned.method), folder / name)
+        save_figure(picture(tuned.trials, tuned.defaults, tuned.importances, tuned.method), folder / name)
 
 
 def edge_settings(tuned: Tuned) -> dict[str, Any]:
-    """The values that were found, as ``edge.toml`` has them: under ``model`` what a simulation has at the top."""
-    return nested({key if "." in key else f"model.{key}": value for key, value in tuned.values.items()})
+    """The values that were found, as ``edge.toml`` has them: under ``model`` what a simulation has at the top.
+
+    Defaults are there too: those of an edge may be others.
+    """
+    settings = tuned.settings
+    learning = {
+        "batch_size": settings.size,
+        "rate": settings.model_rate,
+        "local_steps": settings.local_steps,
+        "id_rows": settings.row_optimizer,
+        "id_rate": settings.id_rate,
+    }
+    exchange = {key: value for key, value in tuned.values.items() if key.startswith("method.")}
+    return {"model": learning, **nested(exchange)}
 
 
 def summary(tuned: Tuned) -> dict[str, Any]:
@@ -43,7 +56,7 @@ def summary(tuned: Tuned) -> dict[str, Any]:
         "data": tuned.settings.data,
         "method": tuned.method,
         "part": tuned.part,
-        "values": tuned.values,
+        "values": tuned.changes,
         "trials": len(tuned.trials),
         "pruned": sum(t.pruned for t in tuned.trials),
         "importances": tuned.importances,
@@ -56,6 +69,7 @@ def summary(tuned: Tuned) -> dict[str, Any]:
     }
 
 
-def _scores(pair: tuple[Any, Any]) -> dict[str, Any]:
-    tuned, defaults = pair
-    return {"tuned": tuned.mean, "defaults": defaults.mean, "tuned_runs": tuned.runs, "defaults_runs": defaults.runs}
+def _scores(pair: tuple[Score | None, Score | None]) -> dict[str, Any]:
+    named = dict(zip(("tuned", "defaults"), pair, strict=True))
+    means = {name: score.mean if score else None for name, score in named.items()}
+    return means | {f"{name}_runs": score.runs if score else None for name, score in named.items()}

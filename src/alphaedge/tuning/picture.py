@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
@@ -11,7 +12,9 @@ from alphaedge.report.styles import style_of
 from alphaedge.tuning.search import Trial
 
 
-def picture(trials: Sequence[Trial], importances: Mapping[str, float], method: str) -> Figure:
+def picture(
+    trials: Sequence[Trial], defaults: Mapping[str, Any], importances: Mapping[str, float], method: str
+) -> Figure:
     """Scores in the order of the trials with the best so far, what mattered, and scores over the values that did."""
     scored = [(t.number, t.score) for t in trials if t.score is not None]
     if not scored:
@@ -24,9 +27,11 @@ def picture(trials: Sequence[Trial], importances: Mapping[str, float], method: s
     numbers, scores = zip(*scored, strict=True)
     over_trials.scatter(numbers, scores, s=14, color=colour, alpha=0.5, label="trial")
     over_trials.plot(numbers, list(accumulate(scores, max)), color=colour, linewidth=1.6, label="best so far")
-    over_trials.axhline(scores[0], color="0.5", linewidth=1, linestyle="--", label="defaults")
-    low, high = sorted(scores)[len(scores) // 4], max(scores)
-    over_trials.set_ylim(min(scores[0], low) - 0.1 * (high - low) - 1e-6, high + 0.1 * (high - low) + 1e-6)
+    first = [t.score for t in trials if t.values == defaults and t.score is not None]
+    for score in first[:1]:
+        over_trials.axhline(score, color="0.5", linewidth=1, linestyle="--", label="defaults")
+    low, high = min(*first, sorted(scores)[len(scores) // 4], max(scores)), max(scores)
+    over_trials.set_ylim(low - 0.1 * (high - low) - 1e-6, high + 0.1 * (high - low) + 1e-6)
     over_trials.set_xlabel("trial")
     over_trials.set_ylabel("score")
     over_trials.legend(frameon=False, fontsize=8)

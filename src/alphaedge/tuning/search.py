@@ -2,10 +2,11 @@
 
 Trials are drawn by the tree-structured Parzen estimator (Bergstra et al., 2011). One whose score so far is below the
 median of the others at the same point of the stream is pruned. The journal in the results folder makes a search
-resumable; it is text and runs no code.
+resumable. It may come from anywhere, so only numbers count in it, and only for the settings that the search varies.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -15,6 +16,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
+from alphaedge import __version__
 from alphaedge.errors import InvalidValue
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.run_log import Progress
@@ -42,7 +44,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 class Search:
     """Looks for the values of ``knobs`` that give the best score on the data that ``settings`` name.
 
-    score: of a run. journal: where trials are kept. seed: of the draws.
+    score: of a run, given its batch size; None if it has none. journal: where trials are kept.
+    settling: points of the stream, of ``STEPS``, before which nothing is pruned. seed: of the draws.
     """
 
     def __init__(
@@ -52,6 +55,8 @@ class Search:
         knobs: Sequence[Knob],
         score: Callable[[RunResult, int], float | None],
         journal: Path,
+        *,
+        settling: int,
         seed: int = 0,
     ) -> None:
         self.settings, self.method, self.knobs, self.score = settings, method, list(knobs), score
@@ -60,27 +65,39 @@ class Search:
             storage=JournalStorage(JournalFileBackend(str(journal))),
             study_name="tune",
             direction="maximize",
-            sampler=optuna.samplers.TPESampler(
-                seed=seed, n_startup_trials=_STARTING_TRIALS, multivariate=True, constant_liar=True
-            ),
-            pruner=optuna.pruners.MedianPruner(n_startup_trials=_STARTING_TRIALS, n_warmup_steps=STEPS // 4),
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=_STARTING_TRIALS, n_warmup_steps=settling),
             load_if_exists=True,
         )
-        self._running: dict[str, optuna.Trial] = {}  # by the name of its task
-        self._step: dict[str, int] = {}  # the last that was reported
+        # A search that goes on draws other values than those that it began with.
+        self._study.sampler = optuna.samplers.TPESampler(
+            seed=seed + len(self._all()), n_startup_trials=_STARTING_TRIALS, multivariate=True, constant_liar=True
+        )
+        self._running: dict[str, _Running] = {}  # by the name of its task
         self._begin()
 
     def _begin(self) -> None:
         """Start with the defaults; or take up a search of the same settings."""
-        about = self.settings.toml() + repr([self.method, *self.knobs])
+        about = "\n".join([__version__, self.settings.toml(), repr([self.method, *self.knobs])])
         known = self._study.user_attrs.get("about")
         if known is None:
             self._study.set_user_attr("about", about)
-            self._study.enqueue_trial({knob.key: knob.default for knob in self.knobs})
         elif known != about:
             raise InvalidValue("out", "another search", "the folder of a search with the same settings, or a new one")
-        for trial in self._study.get_trials(states=(TrialState.RUNNING,)):  # whoever ran it was killed
+        for trial in self._all(TrialState.RUNNING):  # whoever ran it was killed
             self._study.tell(trial.number, state=TrialState.FAIL)
+        defaults = {knob.key: knob.default for knob in self.knobs}
+        waiting = [t.system_attrs.get("fixed_params") for t in self._all(TrialState.WAITING)]
+        if defaults not in (*waiting, *(t.values for t in self.trials())):
+            self._study.enqueue_trial(defaults)
+
+    def _all(self, *states: TrialState) -> list[optuna.trial.FrozenTrial]:
+        return self._study.get_trials(deepcopy=False, states=states or None)
+
+    @property
+    def seconds(self) -> float:
+        """Time that was spent on the search before."""
+        found = self._study.user_attrs.get("seconds", 0.0)
+        return found if isinstance(found, float) else 0.0
 
     def run(
         self, workers: Workers, *, time_left: Callable[[], bool], most: int | None, watch: Callable[[], None]
@@ -88,40 +105,45 @@ class Search:
         """Run trials while time is left, ``most`` at most; what still runs then is given up."""
 
         def tasks() -> Iterator[Task]:
-            while time_left() and (most is None or len(self._study.trials) < most):
+            while time_left() and (most is None or len(self.trials()) + len(self._running) < most):
                 watch()
                 yield self._ask()
 
         def look(name: str, progress: Progress) -> bool:
             watch()
-            trial = self._running.get(name.partition("/")[0])
-            return trial is None or not time_left() or self._is_poor(trial, progress)
+            running = self._running.get(name.partition("/")[0])
+            return running is None or not time_left() or self._is_poor(name.partition("/")[0], running, progress)
 
         try:
             for (result, *_), _ in workers.run(tasks(), look):
-                trial = self._running.pop(result.method, None)
-                if trial is not None:
-                    trial.set_user_attr("seconds", result.seconds)
-                    found = self.score(result, trial.params.get("batch_size", self.settings.size))
-                    self._study.tell(trial, found, state=TrialState.FAIL if found is None else TrialState.COMPLETE)
+                running = self._running.pop(result.method, None)
+                if running is not None:
+                    found = self.score(result, running.size)
+                    state = TrialState.FAIL if found is None else TrialState.COMPLETE
+                    self._study.tell(running.trial, found, state=state)
                     watch()
         finally:
-            for trial in self._running.values():
-                self._study.tell(trial, state=TrialState.FAIL)
+            for running in self._running.values():
+                self._study.tell(running.trial, state=TrialState.FAIL)
             self._running.clear()
+
+    def note_seconds(self, seconds: float) -> None:
+        """Keep the time that was spent on the search so far."""
+        self._study.set_user_attr("seconds", seconds)
 
     def trials(self) -> list[Trial]:
         """All finished trials, in the order in which they began."""
-        states = (TrialState.COMPLETE, TrialState.PRUNED)
         return [
             Trial(
                 number=t.number,
                 values=dict(t.params),
                 score=t.value if t.state == TrialState.COMPLETE else None,
                 pruned=t.state == TrialState.PRUNED,
-                seconds=t.user_attrs.get("seconds", 0.0),
+                seconds=t.duration.total_seconds() if t.duration else 0.0,
             )
-            for t in self._study.get_trials(states=states)
+            for t in self._all(TrialState.COMPLETE, TrialState.PRUNED)
+            if t.params.keys() == {knob.key for knob in self.knobs}
+            and all(knob.allows(t.params[knob.key]) for knob in self.knobs)
         ]
 
     def importances(self) -> Mapping[str, float]:
@@ -136,20 +158,29 @@ class Search:
         trial = self._study.ask()
         settings = changed(self.settings, {knob.key: _suggest(trial, knob) for knob in self.knobs})
         name = f"trial-{trial.number}"
-        self._running[name], self._step[name] = trial, 0
+        self._running[name] = _Running(trial, settings.size)
         return Task(settings, name, settings.method.apply(self.method), (0,), None, None)
 
-    def _is_poor(self, trial: optuna.Trial, progress: Progress) -> bool:
-        name, step = f"trial-{trial.number}", progress.batches * STEPS // max(1, progress.total)
-        if progress.score is None or not self._step[name] < step < STEPS:
+    def _is_poor(self, name: str, running: "_Running", progress: Progress) -> bool:
+        step = progress.batches * STEPS // max(1, progress.total)
+        if progress.score is None or not running.step < step < STEPS:
             return False
-        self._step[name] = step
-        trial.report(progress.score, step)
-        if not trial.should_prune():
+        running.step = step
+        running.trial.report(progress.score, step)
+        if not running.trial.should_prune():
             return False
-        self._study.tell(trial, state=TrialState.PRUNED)
+        self._study.tell(running.trial, state=TrialState.PRUNED)
         del self._running[name]
         return True
+
+
+@dataclass
+class _Running:
+    """A trial under way: its batch size, and the last point of the stream at which its score was looked at."""
+
+    trial: optuna.Trial
+    size: int
+    step: int = 0
 
 
 def _suggest(trial: optuna.Trial, knob: Knob) -> float:

@@ -26,6 +26,12 @@ class Knob(msgspec.Struct, frozen=True, kw_only=True):
     high: float = 0.0
     whole: bool = False
 
+    def allows(self, value: object) -> bool:
+        """Whether this is one of the choices, or a number in the range."""
+        if isinstance(value, bool) or not isinstance(value, int if self.whole or self.choices else int | float):
+            return False
+        return value in self.choices if self.choices else self.low <= value <= self.high
+
 
 def knobs(settings: Settings, method: str, part: Dataset, only: Sequence[str] = ()) -> list[Knob]:
     """The settings worth searching over for this data, ``part`` of which is searched on.
@@ -51,9 +57,9 @@ def changed(settings: Settings, values: Mapping[str, Any], **more: Any) -> Setti
 
 def _learning(settings: Settings, part: Dataset) -> list[Knob]:
     size, rate = settings.size, settings.model_rate
-    fewest = min(len(s) for s in part.streams)
+    fewest, smallest = min((len(s), name) for s, name in zip(part.streams, part.edge_names, strict=True))
     if fewest < size:
-        allowed = f"a part in which every edge has a batch of {size}; one has {fewest} events"
+        allowed = f"a part in which every edge has a batch of {size} events; edge {smallest} has {fewest} there"
         raise InvalidValue("part", settings.first, allowed)
     sizes = tuple(s for s in (size // 2, size, size * 2, size * 4) if s == size or (s and fewest >= MIN_BATCHES * s))
     found = [

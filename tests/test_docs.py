@@ -145,7 +145,7 @@ def test_files_of_the_repository_that_are_named_are_there(page: str) -> None:
     for text in inline(page):
         if re.fullmatch(r"(?:deploy|docs|src|tests|examples|benchmarks)/[\w@./-]+", text):
             assert (ROOT / text).exists(), text
-    for name in re.findall(r"python -m benchmarks\.([a-z]+)", (DOCS / page).read_text(encoding="utf-8")):
+    for name in re.findall(r"python -m benchmarks\.([a-z_]+)", (DOCS / page).read_text(encoding="utf-8")):
         assert (ROOT / "benchmarks" / f"{name}.py").exists(), name
 
 

@@ -23,12 +23,21 @@ from benchmarks.internet.worlds import Flags, Floats, Ints
 class Gossip:
     """The versions that n edges know of some origins.
 
-    versions: [n, origins]. heard: the round in which an edge last heard something new of an origin. received: how often
-    an edge learned of a newer version, all edges together.
+    contacts: edges that are alive with which an edge exchanges in a round. versions: [n, origins]. heard: the round in
+    which an edge last heard something new of an origin. received: how often an edge learned of a newer version, all
+    edges together.
     """
 
-    def __init__(self, edges: int, origins: Ints, rng: np.random.Generator, *, lockstep: bool = False) -> None:
-        self.edges, self.origins, self.lockstep = edges, origins, lockstep
+    def __init__(
+        self,
+        edges: int,
+        origins: Ints,
+        rng: np.random.Generator,
+        *,
+        lockstep: bool = False,
+        contacts: int = LIVE_CONTACTS,
+    ) -> None:
+        self.edges, self.origins, self.lockstep, self.contacts = edges, origins, lockstep, contacts
         self.versions = np.zeros((edges, len(origins)), np.int32)
         self.heard = np.zeros((edges, len(origins)), np.int32)
         self.round = self.received = 0
@@ -63,7 +72,7 @@ class Gossip:
     def run_round(self) -> None:
         """One round of all edges."""
         self.round += 1
-        contacts = self._draw(LIVE_CONTACTS, other_side=False)
+        contacts = self._draw(self.contacts, other_side=False)
         if self._side is not None and self._connected:
             contacts = np.concatenate([contacts, self._draw(DOWN_CONTACTS, other_side=True)], axis=1)
         if self.lockstep:

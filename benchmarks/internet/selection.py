@@ -50,14 +50,15 @@ class Fleet:
     """The peers of n edges.
 
     neighbours, weights: of each edge, [n, K], with ``NOBODY`` for an empty place. The own weight is 1. former,
-    remembered: former neighbours and their weights, [n, M]. tried: whether an edge has weighed a neighbour. side: of a
-    partition, on which an edge is.
+    remembered: former neighbours and their weights, [n, M]. next_slot: where the next one goes. tried: whether an edge
+    has weighed a neighbour. side: of a partition, on which an edge is.
     """
 
     neighbours: Ints
     weights: Floats
     former: Ints
     remembered: Floats
+    next_slot: Ints
     tried: Flags
     side: Ints
 
@@ -71,6 +72,7 @@ class Fleet:
             np.full((edges, rule.peers), memory.start),
             np.full((edges, remembers), NOBODY, np.int32),
             np.zeros((edges, remembers)),
+            np.zeros(edges, np.int32),
             np.ones((edges, rule.peers), dtype=bool),
             np.zeros(edges, np.int32),
         )
@@ -128,7 +130,8 @@ def select(
         candidates = find_candidates(rows, neighbours, shares, announced, fleet.side, rule, draw, rng, variant)
         if callers is not None:
             candidates = _prefer(callers[rows], candidates, rows, neighbours, fleet.side)
-        chosen = _choose(fleet, rows, shares[rows], candidates, rule)
+        order = np.argsort(candidates == NOBODY, axis=1, kind="stable")
+        chosen = _choose(fleet, rows, shares[rows], np.take_along_axis(candidates, order, 1), rule)
         _switch(fleet, rows, chosen, memory)
 
 
@@ -195,7 +198,7 @@ def _prefer(first: Ints, candidates: Ints, rows: Ints, neighbours: Ints, side: I
 
 
 def _choose(fleet: Fleet, rows: Ints, shares: Floats, candidates: Ints, rule: Greedy) -> Ints:
-    """Choose the neighbours of each row, [rows, K]: who stays keeps its place.
+    """Choose the neighbours of each row, [rows, K]: who stays keeps its place. candidates: nobody comes last.
 
     Places are filled in turn: first the empty ones, then those of the neighbours that give way, weakest first. A
     candidate that was remembered as weaker than one of those is weaker than those after it, too, so that each row goes
@@ -207,16 +210,17 @@ def _choose(fleet: Fleet, rows: Ints, shares: Floats, candidates: Ints, rule: Gr
     turns = np.argsort(np.where(empty, -1.0, shares), axis=1)
     leaving = np.maximum(rule.replace, (~empty & (shares < rule.useless)).sum(1)) + empty.sum(1)
     scale = 1 / (1 + np.where(fleet.neighbours[rows] == NOBODY, 0.0, fleet.weights[rows]).sum(1))
-    position = np.zeros(len(rows), dtype=np.int64)
+    position, offered = np.zeros(len(rows), dtype=np.int64), (candidates != NOBODY).sum(1)
     for turn in range(chosen.shape[1]):
         waiting = np.flatnonzero(turn < leaving)
-        while len(waiting := waiting[position[waiting] < candidates.shape[1]]):
+        while len(waiting := waiting[position[waiting] < offered[waiting]]):
             place = turns[waiting, turn]
             one = candidates[waiting, position[waiting]]
             position[waiting] += 1
-            fits = (one != NOBODY) & (
-                empty[waiting, place]
-                | _is_worth(fleet, rows[waiting], one, shares[waiting, place], scale[waiting], rule)
+            fits = empty[waiting, place]
+            tested = np.flatnonzero(~fits)
+            fits[tested] = _is_worth(
+                fleet, rows[waiting[tested]], one[tested], shares[waiting, place][tested], scale[waiting[tested]], rule
             )
             chosen[waiting[fits], place[fits]] = one[fits]
             waiting = waiting[~fits]
@@ -234,7 +238,7 @@ def _is_worth(fleet: Fleet, rows: Ints, one: Ints, share: Floats, scale: Floats,
 def _switch(fleet: Fleet, rows: Ints, chosen: Ints, memory: PeerMemory) -> None:
     """Take up new neighbours, and remember the former ones (``Links.switch``)."""
     before, weights = fleet.neighbours[rows], fleet.weights[rows]
-    former, remembered = fleet.former[rows], fleet.remembered[rows]
+    former, remembered, next_slot = fleet.former[rows], fleet.remembered[rows], fleet.next_slot[rows]
     stays = (before == chosen) & (chosen != NOBODY)
     fresh = memory.newcomer * (1 + (weights * stays).sum(1)) / (1 + stays.sum(1))
     remembered += memory.fade * (fresh[:, None] - remembered)
@@ -245,24 +249,13 @@ def _switch(fleet: Fleet, rows: Ints, chosen: Ints, memory: PeerMemory) -> None:
         start = np.where(known, (remembered * matches).sum(1), fresh)
         former[matches] = NOBODY
         left = new & (before[:, place] != NOBODY)
-        _remember(former, remembered, np.flatnonzero(left), before[left, place], weights[left, place])
+        some, slot = np.flatnonzero(left), next_slot[left] % former.shape[1]  # the oldest one is forgotten
+        former[some, slot], remembered[some, slot] = before[left, place], weights[left, place]
+        next_slot[left] += 1
         weights[new, place] = start[new]
     fleet.tried[rows] = stays
     fleet.neighbours[rows], fleet.weights[rows] = chosen, weights
-    fleet.former[rows], fleet.remembered[rows] = former, remembered
-
-
-def _remember(former: Ints, remembered: Floats, rows: Ints, edges: Ints, weights: Floats) -> None:
-    """Put one former neighbour of each row first; the last one is forgotten if there is no empty place."""
-    if not len(rows):
-        return
-    some = former[rows] == NOBODY
-    end = np.where(some.any(1), some.argmax(1), former.shape[1] - 1)
-    source = np.arange(former.shape[1])[None, :] - (np.arange(former.shape[1])[None, :] <= end[:, None])
-    source = np.maximum(source, 0)
-    former[rows] = np.take_along_axis(former[rows], source, 1)
-    remembered[rows] = np.take_along_axis(remembered[rows], source, 1)
-    former[rows, 0], remembered[rows, 0] = edges, weights
+    fleet.former[rows], fleet.remembered[rows], fleet.next_slot[rows] = former, remembered, next_slot
 
 
 def _sum_by_edge(found: Ints, score: Floats) -> tuple[Ints, Floats]:

@@ -1,8 +1,8 @@
 """Runs of selection alone, without models: how fast edges find the peers that were planted for them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, final
+from typing import Any, Final, Literal, final
 
 import numpy as np
 
@@ -11,12 +11,14 @@ from alphaedge.core.rules.selection.greedy import Greedy
 from benchmarks.internet.draws import Hints, from_everybody, from_views
 from benchmarks.internet.partial_views import PartialViews
 from benchmarks.internet.selection import AS_IT_IS, Draw, Fleet, Variant, announce, select, select_randomly
-from benchmarks.internet.worlds import NOBODY, LearnedWeights, plant
+from benchmarks.internet.worlds import NOBODY, Ints, LearnedWeights, plant
 
+USUAL: Final = LearnedWeights()
 DESIGN: Final = Variant(announce_untried=False, callers=True, explore=0.1)
-SHUFFLES: Final = 2  # of partial views per round of selection
+SHUFFLES: Final = 1  # of partial views per round of selection
 WRONG_HINTS: Final = 0.1  # part of the edges
 LEVELS: Final = (0.5, 0.8, 0.95)
+POINTS: Final = 150  # of a curve that are kept
 
 
 @final
@@ -34,7 +36,7 @@ class Scenario:
     rounds: int
     rule: Literal["greedy", "random"] = "greedy"
     variant: Variant = AS_IT_IS
-    weights: LearnedWeights = LearnedWeights()
+    weights: LearnedWeights = USUAL
     known: Literal["everybody", "views"] | int = "everybody"
     churn: float = 0.0
     split: tuple[int, int] | None = None
@@ -64,6 +66,20 @@ class Course:
     def late(self) -> float:
         """The part of planted peers in the last tenth of the run."""
         return float(np.mean(self.planted[-max(1, len(self.planted) // 10) :]))
+
+    def figures(self, scenario: Scenario) -> dict[str, Any]:
+        """What is kept of the run."""
+        step = -(-len(self.planted) // POINTS)
+        curves: dict[str, Sequence[float]]
+        curves = {"planted": self.planted, "busiest": self.busiest, "crossing": self.crossing, "dead": self.dead}
+        return {
+            "edges": scenario.edges,
+            "cluster": scenario.size,
+            "rounds": len(self.planted),
+            "until": {str(level): self.rounds_until(level) for level in LEVELS},
+            "late": round(self.late(), 4),
+            "step": step,
+        } | {name: [round(value, 4) for value in curve[::step]] for name, curve in curves.items() if curve}
 
 
 def run(scenario: Scenario, watch: Callable[[int, float], None] = lambda _, __: None) -> Course:
@@ -101,14 +117,14 @@ def run(scenario: Scenario, watch: Callable[[int, float], None] = lambda _, __: 
     return course
 
 
-def _note(course: Course, fleet: Fleet, cluster: np.ndarray, half: np.ndarray) -> None:
+def _note(course: Course, fleet: Fleet, cluster: Ints, half: Ints) -> None:
     there = fleet.neighbours[fleet.neighbours != NOBODY]
     course.planted.append(fleet.planted(cluster))
     course.busiest.append(int(np.bincount(there, minlength=len(cluster)).max()))
     course.crossing.append(float((half[fleet.neighbours] != half[:, None]).mean()))
 
 
-def _draw(scenario: Scenario, cluster: np.ndarray, views: PartialViews | None, rng: np.random.Generator) -> Draw:
+def _draw(scenario: Scenario, cluster: Ints, views: PartialViews | None, rng: np.random.Generator) -> Draw:
     if views is not None:
         return from_views(views)
     if isinstance(scenario.known, int):
@@ -122,16 +138,16 @@ def scenarios(*, quick: bool) -> dict[str, Scenario]:
     rounds = 20 if quick else 150
     base = Scenario(edges=large, size=large // 100, rounds=rounds)
     design = replace(base, variant=DESIGN)
-    split = (rounds * 2 // 5, rounds * 8 // 15)
+    split: dict[str, Any] = {"size": large // 10, "rounds": rounds * 2 // 3, "split": (rounds // 5, rounds * 3 // 10)}
     found = {
         "greedy": base,
         "random": replace(base, rule="random", rounds=5),
         "design": design,
         "design, partial views": replace(design, known="views"),
-        "greedy, churn": replace(base, churn=0.01),
+        "greedy, churn": replace(base, churn=0.01, rounds=rounds * 2 // 3),
         "design, partial views, churn": replace(design, known="views", churn=0.01, rounds=rounds * 2 // 3),
-        "greedy, partition": replace(base, split=split),
-        "design, partition": replace(design, split=split),
+        "greedy, partition": replace(base, **split),
+        "design, partition": replace(design, **split),
         "design, clusters of 20, hints": replace(design, size=20, known=8 if quick else 256, rounds=rounds * 2 // 3),
         "greedy, clusters of 20": replace(base, size=20, rounds=rounds // 5),
         "design, clusters of 20": replace(design, size=20, rounds=rounds // 5),

@@ -40,7 +40,7 @@ def weights_of(links: Links[int], *, neighbours: bool) -> dict[int, float]:
 def test_the_whole_fleet_chooses_what_each_edge_would(likeness: float, event: str) -> None:
     edges, rng = 80, np.random.default_rng(7)
     cluster, weights = plant(edges, 10, rng), LearnedWeights(likeness=likeness)
-    fleet = Fleet.start(edges, RULE, MEMORY, anybody(edges), rng, remembers=edges)
+    fleet = Fleet.start(edges, RULE, MEMORY, anybody(edges), rng, remembers=2 * edges)
     greedy_choices = 0
     for number in range(16):
         if event == "churn":

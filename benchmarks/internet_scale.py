@@ -68,7 +68,7 @@ def tables(figures: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]
                 " / ".join(_text(one["until"][level]) for level in levels),
                 f"{one['rounds']:,}",
                 f"{one['late']:.3f}",
-                f"{max(one['busiest']):,}",
+                f"{one['most busy']:,}",
             ]
             for name, one in figures["selection"].items()
         ]

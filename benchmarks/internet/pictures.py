@@ -55,7 +55,7 @@ def _selection(runs: Mapping[str, Any]) -> Figure:
             if points:
                 label = f"{'as it is' if rule == 'greedy' else 'design'}, {float(level):.0%} planted"
                 fill = colour if line == "-" else "white"
-                look = {"color": colour, "linestyle": line, "marker": "o", "markerfacecolor": fill}
+                look: dict[str, Any] = {"color": colour, "linestyle": line, "marker": "o", "markerfacecolor": fill}
                 right.plot(*zip(*points, strict=True), label=label, **look)
     clusters = sorted({one["edges"] // 20 for name, one in runs.items() if "in clusters of 20" in name})
     right.set(xscale="log", yscale="log")

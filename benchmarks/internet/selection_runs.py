@@ -18,7 +18,7 @@ DESIGN: Final = Variant(announce_untried=False, callers=True, explore=0.1)
 SHUFFLES: Final = 1  # of partial views per round of selection
 WRONG_HINTS: Final = 0.1  # part of the edges
 LEVELS: Final = (0.5, 0.8, 0.95)
-POINTS: Final = 150  # of a curve that are kept
+POINTS: Final = 50  # of a curve that are kept
 
 
 @final
@@ -78,6 +78,7 @@ class Course:
             "rounds": len(self.planted),
             "until": {str(level): self.rounds_until(level) for level in LEVELS},
             "late": round(self.late(), 4),
+            "most busy": max(self.busiest),
             "step": step,
         } | {name: [round(value, 4) for value in curve[::step]] for name, curve in curves.items() if curve}
 
@@ -152,20 +153,16 @@ def scenarios(*, quick: bool) -> dict[str, Scenario]:
         "greedy, clusters of 20": replace(base, size=20, rounds=rounds // 5),
         "design, clusters of 20": replace(design, size=20, rounds=rounds // 5),
     }
-    for edges in (small, 2 * small, 5 * small, tens):  # the same clusters of 20, ever more of them
-        long = 20 if quick else 2_000 if edges < tens else 1_200
-        for name, variant in (("greedy", AS_IT_IS), ("design", DESIGN)):
-            found[f"{name}, {edges} in clusters of 20"] = Scenario(
-                edges=edges, size=20, rounds=long, variant=variant, until=0.8
-            )
-    for noise in (0.0, 0.4):
-        for name, variant in (("greedy", AS_IT_IS), ("design", DESIGN)):
-            found[f"{name}, noise {noise}"] = Scenario(
-                edges=tens, size=tens // 100, rounds=rounds, variant=variant, weights=LearnedWeights(noise=noise)
-            )
+    usual = Scenario(edges=tens, size=tens // 100, rounds=rounds)
     for name, variant in (("greedy", AS_IT_IS), ("design", DESIGN)):
-        weights = LearnedWeights(likeness=0.5)
-        found[f"{name}, alike by degrees"] = Scenario(
-            edges=tens, size=tens // 100, rounds=rounds, variant=variant, weights=weights
-        )
+        for edges in (small, 2 * small, 5 * small, tens):  # the same clusters of 20, ever more of them
+            found[f"{name}, {edges} in clusters of 20"] = Scenario(
+                edges=edges, size=20, rounds=20 if quick else 600, variant=variant, until=0.8
+            )
+        for noise in (0.0, 0.2, 0.4):
+            weights = LearnedWeights(noise=noise)
+            found[f"{name}, noise {noise}"] = replace(usual, variant=variant, weights=weights)
+        found[f"{name}, alike by degrees"] = replace(usual, variant=variant, weights=LearnedWeights(likeness=0.5))
+    found["greedy, untried not announced"] = replace(usual, variant=Variant(announce_untried=False))
+    found["greedy, callers"] = replace(usual, variant=Variant(callers=True))
     return found

@@ -20,6 +20,7 @@ from benchmarks.internet.pictures import draw_pictures
 PARTS: Final = ("selection", "directory")
 SIZES: Final = (100, 1_000, 10_000, 100_000, 1_000_000)
 STORE: Final = Store(edges=40, clusters=4, events=10_000)
+ALIKE_STORE: Final = Store(edges=80, clusters=1, events=9_000, users=50, items=300)
 QUICK_STORE: Final = Store(edges=8, clusters=2, events=1_500)
 
 
@@ -27,7 +28,8 @@ def measure_selection(*, quick: bool) -> dict[str, Any]:
     """Run every scenario of selection, and check the model of the weights."""
     scenarios = selection_runs.scenarios(quick=quick)
     weights = learned_weights.measure(QUICK_STORE if quick else STORE, selection_runs.USUAL)
-    return {"weights": weights} | {
+    hubs = learned_weights.measure_hubs(QUICK_STORE if quick else ALIKE_STORE)
+    return {"weights": weights, "hubs": hubs} | {
         "selection": {name: selection_runs.run(one).figures(one) for name, one in scenarios.items()}
     }
 
@@ -79,8 +81,9 @@ def tables(figures: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]
         for edges, one in figures["gossip"].items():
             ways = [one["at once"]["spread"], one["lockstep"]["spread"], one["heal"], one["one contact"]]
             times = [" / ".join(_text(way.get(str(level))) for level in gossip_runs.LEVELS) for way in ways]
-            rows.append([f"{int(edges):,}", *times, f"{one['lockstep']['heard']} to {one['at once']['heard']}"])
-        columns = ["edges", "at once", "lockstep", "after a partition", "one contact", "heartbeats heard"]
+            heard = f"{one['lockstep']['heard']} to {one['at once']['heard']}"
+            rows.append([f"{int(edges):,}", *times, heard, f"{one['known under churn']:.4f}"])
+        columns = ["edges", "at once", "lockstep", "after a partition", "one contact", "heartbeats heard", "churn"]
         found.append(("Rounds until 50% / 99% / all edges know", columns, rows))
         rows = [[f"{int(edges):,}", *_load(one), f"{one['join']:.1f}"] for edges, one in figures["directory"].items()]
         rows.append(["any, partial views", *_load(figures["partial views"]), ""])

@@ -38,27 +38,32 @@ def announcements_per_second(edges: int) -> float:
     return 1 / AGGREGATION_SECONDS + 1 / max(ANNOUNCE_EVERY_SECONDS, ANNOUNCE_SECONDS_PER_EDGE * edges)
 
 
-def full_directory(costs: Costs, edges: int, heard: float, dead: float = 0.0) -> Load:
-    """A full directory. heard: heartbeats of an edge that another hears in a second. dead: per edge that is alive,
-    those that are still in the directory."""
-    entries, rate = edges * (1 + dead), announcements_per_second(edges)
-    digests = EXCHANGES * entries * costs.digest_entry
+def full_directory(costs: Costs, edges: int, heard: float) -> Load:
+    """A full directory. heard: heartbeats of an edge that another hears in a second."""
+    rate = announcements_per_second(edges)
+    digests = EXCHANGES * edges * costs.digest_entry
     is_forgotten = edges > MAX_REMEMBERED  # then certificates are checked again and again
     verify = costs.verify_certificate if is_forgotten else costs.verify_announcement
     check = costs.verify_heartbeat + (costs.verify_certificate - costs.verify_announcement if is_forgotten else 0.0)
     handling = EXCHANGES / 2 * (costs.write_digest + costs.answer_digest) + costs.choose_contacts / ROUND_SECONDS
     return Load(
         sent=digests + edges * rate * costs.announcement,
-        cores=edges * (heard * check / ROUND_SECONDS + rate * verify) + entries * handling,
-        memory=entries * costs.memory,
+        cores=edges * (heard * check / ROUND_SECONDS + rate * verify + handling),
+        memory=edges * costs.memory,
     )
+
+
+def lean_directory(costs: Costs, edges: int) -> float:
+    """Bytes sent a second with a full directory whose digests have no heartbeats and are exchanged every 10 s."""
+    digests = EXCHANGES * ROUND_SECONDS / SHUFFLE_SECONDS * edges * costs.plain_entry
+    return digests + edges * announcements_per_second(edges) * costs.announcement
 
 
 def partial_views(costs: Costs) -> Load:
     """Partial views, for any number of edges: nothing in it grows with the fleet."""
     contact = costs.topology + costs.certificate
     shuffled = 2 * SWAPPED / SHUFFLE_SECONDS  # announcements a second: one message asked for, one answered
-    fetched = (PEERS + 2) / AGGREGATION_SECONDS  # of neighbours in each round, and of the newcomer and of a caller
+    fetched = (PEERS + 2) / AGGREGATION_SECONDS  # of neighbours in each round, and of the newcomer and of a puller
     return Load(
         sent=shuffled * contact + fetched * costs.announcement,
         cores=(shuffled + fetched) * costs.verify_certificate,
@@ -81,6 +86,7 @@ def limits(costs: Costs, heard: float) -> dict[str, float]:
     return {
         "1 Mbit/s sent": _largest(lambda n: full_directory(costs, n, heard).sent, MBIT),
         "a tenth of a core": _largest(lambda n: full_directory(costs, n, heard).cores, 0.1),
+        "1 Mbit/s sent, digests every 10 s and without heartbeats": _largest(lambda n: lean_directory(costs, n), MBIT),
         "10 Mbit/s sent": _largest(lambda n: full_directory(costs, n, heard).sent, 10 * MBIT),
         "one core": _largest(lambda n: full_directory(costs, n, heard).cores, 1.0),
         "the directory is full": float(MAX_EDGES),

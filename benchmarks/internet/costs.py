@@ -31,7 +31,8 @@ class Costs:
 
     announcement, first_announcement: bytes of a signed announcement with links to former neighbours, and without.
     certificate: bytes of that which are the certificate. topology: bytes of an announcement without vitals and
-    certificate. heartbeat: bytes. digest_entry: bytes per edge in a digest. memory: bytes per edge in a directory.
+    certificate. heartbeat: bytes. digest_entry, plain_entry: bytes per edge in a digest, and without its heartbeat.
+    memory: bytes per edge in a directory.
     verify_heartbeat, verify_announcement, verify_certificate: seconds for a heartbeat, for an announcement, and for an
     announcement with a certificate that was not seen before. write_digest, answer_digest, choose_contacts: seconds per
     edge in the directory to write a digest, to read and answer one without news, and to choose the contacts of a round.
@@ -43,6 +44,7 @@ class Costs:
     topology: int
     heartbeat: int
     digest_entry: float
+    plain_entry: float
     memory: float
     verify_heartbeat: float
     verify_announcement: float
@@ -103,6 +105,7 @@ def measure(folder: Path, *, edges: int, repeat: int = REPEAT) -> Costs:
     membership, memory = _fill(own, usual, edges)
     exchange, strangers = Exchange(membership), [load() for _ in range(min(repeat, 20))]
     digest = msgspec.msgpack.encode(exchange.digest())
+    plain = Digest({edge: (*entry.announcement.order, None) for edge, entry in membership.entries.items()})
     empty = len(msgspec.msgpack.encode(Digest({})))
     own.verify(usual)
     few = max(3, repeat // 20)
@@ -113,6 +116,7 @@ def measure(folder: Path, *, edges: int, repeat: int = REPEAT) -> Costs:
         topology=_size(own.sign(make_announcement(1, 0, vitals=False))) - len(usual.certificate),
         heartbeat=len(msgspec.msgpack.encode(heartbeat)),
         digest_entry=(len(digest) - empty) / len(membership.entries),
+        plain_entry=(len(msgspec.msgpack.encode(plain)) - empty) / len(membership.entries),
         memory=memory,
         verify_heartbeat=_seconds(lambda _: own.verify_heartbeat(usual, heartbeat), repeat),
         verify_announcement=_seconds(lambda _: own.verify(usual), repeat),

@@ -51,6 +51,11 @@ class Gossip:
         self.versions[self.origins, column] += 1
         self.heard[self.origins, column] = self.round
 
+    def replace(self, edges: Ints) -> None:
+        """Let edges disappear, and new ones that know nothing yet join in their places. Origins stay."""
+        gone = np.setdiff1d(edges, self.origins)
+        self.versions[gone], self.heard[gone] = 0, self.round
+
     def known(self) -> Floats:
         """Which part of all edges knows the newest version of each origin."""
         newest = self.versions[self.origins, np.arange(len(self.origins))]

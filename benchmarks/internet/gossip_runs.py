@@ -4,12 +4,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from alphaedge.edge.directory.gossip import ROUND_SECONDS
 from alphaedge.edge.directory.membership import Membership
+from benchmarks.internet.budget import CHURN_PER_MINUTE
 from benchmarks.internet.gossip import Gossip
 
 LEVELS: Final = (0.5, 0.99, 1.0)
 STEADY_ROUNDS: Final = 4  # in which heartbeats are counted
 SPLIT_ROUNDS: Final = 30
+CHURN_ROUNDS: Final = 60
 MAX_ROUNDS: Final = 100
 DOWN_AFTER: Final = Membership.down_after  # seconds, and as many rounds
 
@@ -40,6 +43,23 @@ def listen(gossip: Gossip, warm_up: int) -> dict[str, float]:
         down.append(gossip.silent(DOWN_AFTER))
     heard = gossip.received / STEADY_ROUNDS / gossip.edges / len(gossip.origins)
     return {"heard": round(heard, 3), "down": round(float(np.mean(down[warm_up:])), 6)}
+
+
+def churn(gossip: Gossip, rng: np.random.Generator) -> float:
+    """The part of edges that know the newest version of an origin while others join and leave, over some rounds.
+
+    Each origin announces every ten rounds. What limits the size of messages is not simulated (``budget.join_seconds``).
+    """
+    found = []
+    for number in range(CHURN_ROUNDS):
+        if number % 10 == 0:
+            gossip.announce()
+        replaced = round(gossip.edges * CHURN_PER_MINUTE * ROUND_SECONDS / 60)
+        gossip.replace(rng.choice(gossip.edges, max(1, replaced), replace=False))
+        gossip.run_round()
+        if number % 10 == 9:
+            found.append(float(gossip.known().mean()))
+    return round(float(np.mean(found)), 5)
 
 
 def heal(edges: int, origins: int, rng: np.random.Generator, *, lockstep: bool) -> dict[str, int]:
@@ -78,6 +98,7 @@ def measure(*, quick: bool) -> dict[str, Any]:
             times = spread(gossip)
             found[str(edges)][name] = {"spread": times, **listen(gossip, warm_up=2 * times["1.0"])}
         found[str(edges)]["heal"] = heal(edges, origins, rng, lockstep=True)
+        found[str(edges)]["known under churn"] = churn(_gossip(edges, origins, rng, lockstep=True), rng)
         slow = _gossip(edges, origins, rng, lockstep=True, contacts=1)
         found[str(edges)]["one contact"] = spread(slow)
     return found

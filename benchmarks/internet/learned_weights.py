@@ -4,11 +4,12 @@ The synthetic store has clusters of regions with the same taste. AlphaEdge runs 
 each share of a mix is put down to a peer of the same cluster or of another one.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
 
+from alphaedge.core.methods import alphaedge
 from alphaedge.core.rules.selection.greedy import Greedy
 from alphaedge.data.synthetic import Store, synthetic
 from alphaedge.simulation.simulate import simulate
@@ -28,6 +29,25 @@ def measure(store: Store, weights: LearnedWeights) -> dict[str, Any]:
     for name, real, number in (("same cluster", share[same], 0), ("another cluster", share[~same], 1)):
         found[name] = {"simulator": _summary(real), "model": _summary(_model(weights, number, float(same.mean()), rng))}
     return found
+
+
+def measure_hubs(store: Store) -> dict[str, list[int]]:
+    """How many edges pull from the busiest one, and how many edges are pulled from, by aggregation of the simulator.
+
+    Only aggregations of all edges are counted. Edges aggregate often, so that there are many aggregations.
+    """
+    method = alphaedge(aggregate_every=5, home=None)
+    mixes = simulate(methods={"alphaedge": method}, store=store, seeds=1).weights.filter(
+        pl.col("edge") != pl.col("peer")
+    )
+    found: dict[str, list[int]] = {"aggregation": [], "busiest": [], "pulled from": []}
+    for (number,), some in mixes.group_by("aggregation", maintain_order=True):
+        if some["edge"].n_unique() == store.edges:
+            pullers = some["peer"].value_counts()["count"]
+            for name, value in zip(found, (number, pullers.max(), len(pullers)), strict=True):
+                found[name].append(int(cast(int, value)))
+    order = np.argsort(found["aggregation"])
+    return {name: [values[place] for place in order] for name, values in found.items()}
 
 
 def _model(weights: LearnedWeights, other: int, planted: float, rng: np.random.Generator) -> Floats:

@@ -30,14 +30,14 @@ Draw = Callable[[Ints, int, np.random.Generator], Ints]
 class Variant:
     """How a selection differs from the project's rule, which is the default.
 
-    announce_untried: whether newcomers count in what an edge announces before it has ever weighed them. callers:
+    announce_untried: whether newcomers count in what an edge announces before it has ever weighed them. pullers:
     whether an edge that pulls from another is a candidate of it, preferred to all others: one in each round, drawn in
     proportion to the share that it announces. explore: the part of selections that prefer random edges to two-hop
     neighbours.
     """
 
     announce_untried: bool = True
-    callers: bool = False
+    pullers: bool = False
     explore: float = 0.0
 
 
@@ -124,12 +124,12 @@ def select(
 ) -> None:
     """One selection of all edges. announced: everybody's shares as of before the round."""
     neighbours, shares = fleet.neighbours.copy(), fleet.shares()
-    callers = draw_callers(neighbours, announced, rng) if variant.callers else None
+    pullers = draw_pullers(neighbours, announced, rng) if variant.pullers else None
     for start in range(0, len(neighbours), BLOCK):
         rows = np.arange(start, min(start + BLOCK, len(neighbours)), dtype=np.int32)
         candidates = find_candidates(rows, neighbours, shares, announced, fleet.side, rule, draw, rng, variant)
-        if callers is not None:
-            candidates = _prefer(callers[rows], candidates, rows, neighbours, fleet.side)
+        if pullers is not None:
+            candidates = _prefer(pullers[rows], candidates, rows, neighbours, fleet.side)
         order = np.argsort(candidates == NOBODY, axis=1, kind="stable")
         chosen = _choose(fleet, rows, shares[rows], np.take_along_axis(candidates, order, 1), rule)
         _switch(fleet, rows, chosen, memory)
@@ -179,14 +179,14 @@ def find_candidates(
     return candidates
 
 
-def draw_callers(neighbours: Ints, announced: Floats, rng: np.random.Generator) -> Ints:
+def draw_pullers(neighbours: Ints, announced: Floats, rng: np.random.Generator) -> Ints:
     """For each edge one of those that pull from it, drawn in proportion to their shares, or ``NOBODY``."""
     pulled = np.flatnonzero((neighbours != NOBODY) & (announced > 0))
     race = rng.exponential(size=len(pulled)) / announced.ravel()[pulled]
     pulled = pulled[np.argsort(-race)]  # of several for one edge the last one is kept: the smallest
-    callers = np.full(len(neighbours), NOBODY, np.int32)
-    callers[neighbours.ravel()[pulled]] = pulled // neighbours.shape[1]
-    return callers
+    pullers = np.full(len(neighbours), NOBODY, np.int32)
+    pullers[neighbours.ravel()[pulled]] = pulled // neighbours.shape[1]
+    return pullers
 
 
 def _prefer(first: Ints, candidates: Ints, rows: Ints, neighbours: Ints, side: Ints) -> Ints:

@@ -14,7 +14,7 @@ from benchmarks.internet.selection import AS_IT_IS, Draw, Fleet, Variant, announ
 from benchmarks.internet.worlds import NOBODY, Ints, LearnedWeights, plant
 
 USUAL: Final = LearnedWeights()
-DESIGN: Final = Variant(announce_untried=False, callers=True, explore=0.1)
+DESIGN: Final = Variant(announce_untried=False, pullers=True, explore=0.1)
 SHUFFLES: Final = 1  # of partial views per round of selection
 WRONG_HINTS: Final = 0.1  # part of the edges
 LEVELS: Final = (0.5, 0.8, 0.95)
@@ -136,33 +136,33 @@ def _draw(scenario: Scenario, cluster: Ints, views: PartialViews | None, rng: np
 def scenarios(*, quick: bool) -> dict[str, Scenario]:
     """The runs of the benchmark, by name."""
     large, small, tens = (2_000, 100, 500) if quick else (100_000, 1_000, 10_000)
-    rounds = 20 if quick else 150
+    rounds, few = (20, 10) if quick else (150, 60)
     base = Scenario(edges=large, size=large // 100, rounds=rounds)
     design = replace(base, variant=DESIGN)
-    split: dict[str, Any] = {"size": large // 10, "rounds": rounds * 2 // 3, "split": (rounds // 5, rounds * 3 // 10)}
+    split: dict[str, Any] = {"size": large // 10, "rounds": few, "split": (few // 4, few * 5 // 12)}
     found = {
         "greedy": base,
         "random": replace(base, rule="random", rounds=5),
         "design": design,
-        "design, partial views": replace(design, known="views"),
-        "greedy, churn": replace(base, churn=0.01, rounds=rounds * 2 // 3),
-        "design, partial views, churn": replace(design, known="views", churn=0.01, rounds=rounds * 2 // 3),
+        "design, partial views": replace(design, known="views", rounds=few),
+        "greedy, churn": replace(base, churn=0.01, rounds=few),
+        "design, partial views, churn": replace(design, known="views", churn=0.01, rounds=few),
         "greedy, partition": replace(base, **split),
         "design, partition": replace(design, **split),
-        "design, clusters of 20, hints": replace(design, size=20, known=8 if quick else 256, rounds=rounds * 2 // 3),
-        "greedy, clusters of 20": replace(base, size=20, rounds=rounds // 5),
-        "design, clusters of 20": replace(design, size=20, rounds=rounds // 5),
+        "design, clusters of 20, hints": replace(design, size=20, known=8 if quick else 256, rounds=few),
+        "greedy, clusters of 20": replace(base, size=20, rounds=few // 3),
+        "design, clusters of 20": replace(design, size=20, rounds=few // 3),
     }
-    usual = Scenario(edges=tens, size=tens // 100, rounds=rounds)
+    usual = Scenario(edges=tens, size=tens // 100, rounds=2 * few)
     for name, variant in (("greedy", AS_IT_IS), ("design", DESIGN)):
         for edges in (small, 2 * small, 5 * small, tens):  # the same clusters of 20, ever more of them
             found[f"{name}, {edges} in clusters of 20"] = Scenario(
-                edges=edges, size=20, rounds=20 if quick else 600, variant=variant, until=0.8
+                edges=edges, size=20, rounds=20 if quick else 400, variant=variant, until=0.8
             )
         for noise in (0.0, 0.2, 0.4):
             weights = LearnedWeights(noise=noise)
             found[f"{name}, noise {noise}"] = replace(usual, variant=variant, weights=weights)
         found[f"{name}, alike by degrees"] = replace(usual, variant=variant, weights=LearnedWeights(likeness=0.5))
     found["greedy, untried not announced"] = replace(usual, variant=Variant(announce_untried=False))
-    found["greedy, callers"] = replace(usual, variant=Variant(callers=True))
+    found["greedy, pullers"] = replace(usual, variant=Variant(pullers=True))
     return found

@@ -93,3 +93,17 @@ def test_an_exchange_that_takes_a_whole_round_slows_news_down() -> None:
         return gossip.round
 
     assert rounds(lockstep=False) < rounds(lockstep=True) <= 10
+
+
+def test_an_edge_that_joins_knows_nothing_until_it_has_exchanged() -> None:
+    rng = np.random.default_rng(0)
+    gossip = Gossip(200, np.arange(5, dtype=np.int32), rng)
+    gossip.announce()
+    while gossip.known().min() < 1:
+        gossip.run_round()
+    gossip.replace(np.arange(100, 120))
+    assert gossip.known() == pytest.approx(np.full(5, 0.9))
+    gossip.replace(np.arange(5))
+    assert gossip.known() == pytest.approx(np.full(5, 0.9)), "origins stay"
+    gossip.run_round()
+    assert gossip.known().min() == 1

@@ -1,6 +1,8 @@
-"""Partial views, hints and callers do what the page on internet scale says; costs are those of real messages."""
+"""Partial views, hints and pullers do what the page on internet scale says; costs are those of real messages."""
 
 import dataclasses
+import json
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -11,7 +13,7 @@ from alphaedge.edge.trust.heartbeats import Heartbeat
 from benchmarks.internet import budget, costs
 from benchmarks.internet.draws import Hints
 from benchmarks.internet.partial_views import DRAWER, PartialViews
-from benchmarks.internet.selection import draw_callers
+from benchmarks.internet.selection import draw_pullers
 from benchmarks.internet.selection_runs import DESIGN, Scenario, run
 from benchmarks.internet.worlds import NOBODY, plant
 
@@ -79,17 +81,17 @@ def test_candidates_have_the_hint_of_the_edge_that_draws_them() -> None:
     assert (hints.hint[hints.draw(rows, 7, rng)] == hints.hint[rows, None]).all()
 
 
-def test_a_caller_is_an_edge_that_pulls_and_a_larger_share_calls_more_often() -> None:
+def test_a_puller_is_an_edge_that_pulls_and_a_larger_share_is_drawn_more_often() -> None:
     rng = np.random.default_rng(0)
     neighbours = np.array([[1, NOBODY], [0, 2], [0, 1]])
     announced = np.array([[0.5, 0.9], [0.6, 0.2], [0.2, 0.0]])
-    drawn = np.array([draw_callers(neighbours, announced, rng) for _ in range(400)])
+    drawn = np.array([draw_pullers(neighbours, announced, rng) for _ in range(400)])
     assert set(drawn[:, 1]) == {0}, "nobody else has given it a share"
     assert set(drawn[:, 2]) == {1}
     assert 0.65 < (drawn[:, 0] == 1).mean() < 0.85, "of the shares 0.6 and 0.2"
 
 
-def test_edges_that_answer_their_callers_find_their_cluster_sooner_and_no_edge_is_overrun() -> None:
+def test_edges_that_consider_their_pullers_find_their_cluster_sooner_and_no_edge_is_overrun() -> None:
     usual = Scenario(edges=1_000, size=100, rounds=60, until=1.1)
     greedy, design = run(usual), run(dataclasses.replace(usual, variant=DESIGN))
     assert design.rounds_until(0.8) is not None
@@ -119,3 +121,21 @@ def test_a_full_directory_grows_with_the_fleet_and_reaches_its_limits_where_it_s
     large, small = budget.full_directory(measured, 10_000, 0.9), budget.full_directory(measured, 1_000, 0.9)
     assert large.memory == pytest.approx(10 * small.memory)
     assert budget.partial_views(measured).sent < budget.full_directory(measured, 100, 0.9).sent
+
+
+def test_the_page_has_the_figures_of_its_file() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    page = (docs / "internet-scale.md").read_text(encoding="utf-8")
+    figures = json.loads((docs / "internet-scale.json").read_text(encoding="utf-8"))
+    runs = figures["selection"]
+    for name in ("greedy", "design", "greedy, churn", "design, partial views, churn", "design, clusters of 20, hints"):
+        one = runs[name]
+        assert f"{round(one['late'] * 100)}% after {one['rounds']} | {one['most busy']:,} |" in page, name
+    assert f"{runs['greedy, partition']['most busy']:,} edges pulled from one" in page
+    for edges, one in figures["gossip"].items():
+        first, last = one["at once"]["spread"], one["lockstep"]["spread"]
+        times = " | ".join(f"{first[level]} to {last[level]}" for level in ("0.5", "0.99", "1.0"))
+        assert f"| {int(edges):,} | {times} |" in page
+    limits = [edges for name, edges in figures["limits"].items() if "10 s" not in name and name != "one core"]
+    for edges in limits:
+        assert f"\n| {edges:,.0f} | " in page

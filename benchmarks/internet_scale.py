@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from alphaedge.data.synthetic import Store
 from benchmarks.common import arguments, report
-from benchmarks.internet import budget, costs, gossip_runs, learned_weights, selection_runs
+from benchmarks.internet import budget, costs, gossip_runs, learned_weights, selection_runs, view_runs
 from benchmarks.internet.pictures import draw_pictures
 
 PARTS: Final = ("selection", "directory")
@@ -55,6 +55,7 @@ def measure_directory(*, quick: bool) -> dict[str, Any]:
         "partial views": dataclasses.asdict(budget.partial_views(measured)),
         "limits": budget.limits(measured, fast),
         "dead": budget.dead_entries(),
+        "views": view_runs.measure(quick=quick),
     }
 
 

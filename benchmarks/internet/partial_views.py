@@ -1,8 +1,8 @@
 """Partial views: every edge knows a few others, and swaps some of them with another edge now and then (Cyclon).
 
-Each period, an edge asks the entry that it has had for longest, gives it a few entries and itself, and gets as many
-back. An entry that does not answer is dropped. It goes to a small drawer, from which the edge tries one in each period,
-as the project's gossip tries one edge that is down: otherwise a long partition would never heal.
+Each period, an edge asks its oldest entry, gives it a few entries and itself, and gets as many back. An entry that does
+not answer is dropped. It goes to a small drawer, from which the edge tries one in each period, as the project's gossip
+tries one edge that is down: otherwise a long partition would never heal.
 """
 
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ PASSES: Final = 3  # an edge that is busy with another one is asked again
 class PartialViews:
     """The views of n edges.
 
-    known, age: entries of each edge and how many periods it has had them, [n, VIEW]. generation: of each edge; another
-    one has taken its place when it grows. stamp: the generation that an entry is about. drawer, drawer_stamp: those
-    that did not answer.
+    known, age: entries of each edge, and how many periods ago an entry came from its edge, [n, VIEW]. generation: of
+    each edge; another one has taken its place when it grows. stamp: the generation that an entry is about. drawer,
+    drawer_stamp: those that did not answer.
     """
 
     known: Ints
@@ -39,6 +39,7 @@ class PartialViews:
     def start(cls, edges: int, rng: np.random.Generator) -> "PartialViews":
         """Random views."""
         known = rng.integers(edges, size=(edges, VIEW), dtype=np.int32)
+        known[known == np.arange(edges)[:, None]] = NOBODY  # an edge does not ask itself
         zeros = np.zeros((edges, VIEW), np.int32)
         drawer = np.full((edges, DRAWER), NOBODY, np.int32)
         return cls(known, zeros, zeros.copy(), drawer, np.zeros_like(drawer), np.zeros(edges, np.int32))
@@ -70,7 +71,7 @@ class PartialViews:
             answers = (asked != NOBODY) & (side[asked] == side[asking]) & (self.generation[asked] == stamp)
             silent = ~answers & (asked != NOBODY)
             self._drop(asking[silent], place[silent], rng)
-            ready = np.flatnonzero(answers & (asked != asking))
+            ready = np.flatnonzero(answers)
             ready = ready[_in_no_other_pair(asking[ready], asked[ready], len(self.known))]
             self._swap(asking[ready], asked[ready], place[ready], rng)
             busy = np.ones(len(asking), dtype=bool)
@@ -100,20 +101,23 @@ class PartialViews:
         order[np.arange(len(one)), place] = -1.0
         ours = np.argsort(order, axis=1)[:, :SWAPPED]
         theirs = np.argsort(rng.random((len(one), VIEW)), axis=1)[:, :SWAPPED]
-        sent, sent_stamp = self.known[one[:, None], ours], self.stamp[one[:, None], ours]
-        sent[:, 0], sent_stamp[:, 0] = one, self.generation[one]
-        got, got_stamp = self.known[other[:, None], theirs], self.stamp[other[:, None], theirs]
-        self._take(one, ours, got, got_stamp)
-        self._take(other, theirs, sent, sent_stamp)
+        sent = [part[one[:, None], ours] for part in (self.known, self.stamp, self.age)]
+        sent[0][:, 0], sent[1][:, 0], sent[2][:, 0] = one, self.generation[one], 0
+        got = [part[other[:, None], theirs] for part in (self.known, self.stamp, self.age)]
+        self._take(one, ours, *got)
+        self._take(other, theirs, *sent)
 
-    def _take(self, edges: Ints, places: Ints, entries: Ints, stamps: Ints) -> None:
-        """Put entries into the places of what was given away, unless an edge knows them or is one of them."""
+    def _take(self, edges: Ints, places: Ints, entries: Ints, stamps: Ints, ages: Ints) -> None:
+        """Put entries into the places of what was given away, unless an edge knows them or is one of them.
+
+        Entries keep their age, so that one about an edge that is gone is soon somebody's oldest.
+        """
         for column in range(SWAPPED):
             entry, at = entries[:, column], places[:, column]
             new: Flags = (entry != NOBODY) & (entry != edges) & ~(self.known[edges] == entry[:, None]).any(1)
             some, where = edges[new], at[new]
             self.known[some, where], self.stamp[some, where] = entry[new], stamps[new, column]
-            self.age[some, where] = 0
+            self.age[some, where] = ages[new, column]
 
 
 def _in_no_other_pair(one: Ints, other: Ints, edges: int) -> Flags:

@@ -22,6 +22,7 @@ from alphaedge.simulation.world import World
 
 # Edges stepped at once; more falls out of the cache (see benchmarks/scaling).
 BLOCK: Final = 256
+MIX_BLOCK: Final = 64  # edges that mix at once, each with the models of its peers
 
 
 @final
@@ -53,11 +54,11 @@ class Engine:
                 # A newcomer reads like everybody else: after this group's publications, or before them.
                 lost = self._reset_lost(meeting)
                 if publish_first:
-                    aggregate_group(world, meeting, self.block, lost)
+                    aggregate_group(world, meeting, min(self.block, MIX_BLOCK), lost)
                 for edge in joining:
                     self._join(edge)
                 if not publish_first:
-                    aggregate_group(world, meeting, self.block, lost)
+                    aggregate_group(world, meeting, min(self.block, MIX_BLOCK), lost)
             self._train()
             progress(world.log.progress(total))
         return world.log

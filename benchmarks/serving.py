@@ -15,7 +15,6 @@ import socket
 import statistics
 import subprocess
 import tempfile
-import venv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, final
@@ -26,6 +25,7 @@ from alphaedge.edge.config import load as load_config
 from alphaedge.edge.inputs.numbering import key_of
 from alphaedge.edge.model import initial_model, model_schema
 from alphaedge.edge.store.parameters import ParameterReader
+from benchmarks import environments
 from benchmarks.common import arguments, median_ratio, report
 from benchmarks.live import INFER, MODEL, NAME, SECRET, Edge, bodies, post, ready, wait_for
 from benchmarks.load import Load, send
@@ -49,17 +49,6 @@ class Options(NamedTuple):
 
 OPTIONS = [Options(workers, batch) for workers in (0, 1) for batch in (0, 32)]
 BATCH_SECONDS = 0.002  # that adaptive batching waits for more requests
-
-
-def make_environment(folder: Path) -> Path:
-    """Install MLServer on first use; return its Python."""
-    python = folder / "bin" / "python"
-    done = folder / "complete"
-    if not done.exists():
-        venv.create(folder, with_pip=True, clear=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
-        done.touch()
-    return python
 
 
 def export_model(edge: Edge, folder: Path) -> None:
@@ -185,7 +174,7 @@ def main() -> None:
         __doc__ or "", venv={"type": Path, "default": default, "metavar": "DIR", "help": "MLServer's environment"}
     )
     seconds, rounds, loads = (1.0, 2, LOADS[:1]) if args.quick else (5.0, 5, LOADS)
-    python = make_environment(args.venv)
+    python = environments.make(args.venv, PACKAGES)
     figures: dict[str, Any] = {"loads": []}
     rows: list[list[str]] = []
     with contextlib.ExitStack() as stack:

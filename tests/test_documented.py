@@ -97,6 +97,7 @@ def test_every_file_that_the_readme_names_exists() -> None:
         pytest.param("attacks", {"random-model", "slow-peer"}, marks=[pytest.mark.long, pytest.mark.timeout(1200)]),
         pytest.param("dashboard", {"6", "200"}, marks=pytest.mark.long),
         pytest.param("serving", {"ratio_to_mlserver"}, marks=[pytest.mark.long, pytest.mark.timeout(1200)]),
+        pytest.param("peers", {"simulators", "learners"}, marks=[pytest.mark.long, pytest.mark.timeout(1200)]),
         pytest.param("scaling", {"edges", "cost", "memory", "cost_ratio"}, marks=pytest.mark.long),
         pytest.param("internet_scale", {"selection", "gossip", "directory", "limits"}, marks=pytest.mark.long),
         pytest.param("readings", {"alphaedge()"}, marks=pytest.mark.long),

@@ -1,0 +1,60 @@
+"""AlphaEdge on the work of the other simulators: a whole run, with everything that the method does.
+
+``python -m benchmarks.frameworks.alphaedge_run WORK METHOD``. The first run of the process is its start-up, in which
+calls are recorded; the second one is measured, from the data set to the results.
+"""
+
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from alphaedge.core.fields import Field
+from alphaedge.core.model import Model
+from alphaedge.data.stream import Dataset, Stream
+from alphaedge.simulation.config import Settings
+from alphaedge.simulation.task import Task, WorkerCache, run_task
+from benchmarks.frameworks.averaging import BATCH, PERIOD, RATE, Work, answer, network
+
+
+def dataset(work: Work) -> Dataset:
+    """Return the work as a data set."""
+    size = work.inputs.shape[1]
+    parts = (torch.split(tensor, list(work.counts)) for tensor in (work.inputs, work.labels, work.times))
+    streams = tuple(Stream({"x": inputs}, labels, times) for inputs, labels, times in zip(*parts, strict=True))
+    return Dataset("work", "regress", (Field("x", "number", size),), streams)
+
+
+def make_model(size: int) -> Model:
+    """Make the network that all frameworks train."""
+    return Model(network(size), fields=["x"], loss="mse")
+
+
+def measure(work: Work, method: str) -> tuple[int, float, float]:
+    """Return the edge-batches, seconds and mean squared error of a whole run, the second one in this process."""
+    settings = Settings(data="airquality", batch_size=BATCH, rate=RATE, methods=(method,)).resolved()
+    chosen = settings.method.apply(method)
+    assert chosen.aggregate_every == PERIOD
+    model = partial(make_model, work.inputs.shape[1])
+    task = Task(settings, method, chosen, (0,), dataset(work), model)
+    cache = WorkerCache()
+    run_task(task, cache)
+    began = time.perf_counter()
+    (run,), _ = run_task(task, cache)
+    seconds, error = time.perf_counter() - began, run.mean(run.losses)
+    assert error is not None
+    return run.edge_batches, seconds, error
+
+
+def main() -> None:
+    """Measure and answer."""
+    torch.set_num_threads(1)
+    file, method = sys.argv[1:]
+    edge_batches, seconds, error = measure(Work.load(Path(file)), method)
+    answer(edge_batches, seconds, 1, error)
+
+
+if __name__ == "__main__":
+    main()

@@ -5,7 +5,6 @@ calls are recorded; the second one is measured, from the data set to the results
 """
 
 import sys
-import time
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from alphaedge.data.stream import Dataset, Stream
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.task import Task, WorkerCache, run_task
 from benchmarks.frameworks.averaging import BATCH, PERIOD, RATE, Work, answer, network
+from benchmarks.frameworks.stopwatch import Stopwatch
 
 
 def dataset(work: Work) -> Dataset:
@@ -32,28 +32,29 @@ def make_model(size: int) -> Model:
     return Model(network(size), fields=["x"], loss="mse")
 
 
-def measure(work: Work, method: str) -> tuple[int, float, float]:
-    """Return the edge-batches, seconds and mean squared error of a whole run, the second one in this process."""
+def measure(work: Work, method: str) -> tuple[int, Stopwatch, float]:
+    """Return the edge-batches, time and mean squared error of a whole run, the second one in this process."""
     settings = Settings(data="airquality", batch_size=BATCH, rate=RATE, methods=(method,)).resolved()
     chosen = settings.method.apply(method)
     assert chosen.aggregate_every == PERIOD
     model = partial(make_model, work.inputs.shape[1])
     task = Task(settings, method, chosen, (0,), dataset(work), model)
-    cache = WorkerCache()
+    cache, watch = WorkerCache(), Stopwatch()
     run_task(task, cache)
-    began = time.perf_counter()
+    watch.start()
     (run,), _ = run_task(task, cache)
-    seconds, error = time.perf_counter() - began, run.mean(run.losses)
+    watch.stop()
+    error = run.mean(run.losses)
     assert error is not None
-    return run.edge_batches, seconds, error
+    return run.edge_batches, watch, error
 
 
 def main() -> None:
     """Measure and answer."""
     torch.set_num_threads(1)
     file, method = sys.argv[1:]
-    edge_batches, seconds, error = measure(Work.load(Path(file)), method)
-    answer(edge_batches, seconds, 1, error)
+    edge_batches, watch, error = measure(Work.load(Path(file)), method)
+    answer(edge_batches, watch, 1, error)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ which calls are recorded; the second one is measured, from the data set to the r
 import dataclasses
 import json
 import sys
-import time
 from functools import partial
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from alphaedge.data.stream import Dataset, Stream
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.task import Task, WorkerCache, make_data, run_task
+from benchmarks.frameworks.stopwatch import Stopwatch
 from benchmarks.frameworks.stream import Events
 
 # For linear models; chosen on the first events of MovieLens (vowpalwabbit_run).
@@ -62,13 +62,13 @@ def measure(name: str, rows: int, method: str) -> dict[str, float | None]:
     settings = Settings(data=name, methods=(method,)).resolved()
     data = dataset(name, rows, settings.size)
     task = Task(settings, method, settings.method.apply(method), (0,), data, partial(settings.base.make, data))
-    cache = WorkerCache()
+    cache, watch = WorkerCache(), Stopwatch()
     run_task(task, cache)
-    began = time.perf_counter()
+    watch.start()
     (run,), _ = run_task(task, cache)
-    seconds = time.perf_counter() - began
+    watch.stop()
     scores = {"auc": run.mean(run.per_edge), "edge_auc": run.mean(run.pooled)}
-    return {"examples": run.edge_batches * settings.size, "seconds": seconds, "cores": 1, **scores}
+    return {"examples": run.edge_batches * settings.size, **vars(watch), "cores": 1, **scores}
 
 
 def main() -> None:

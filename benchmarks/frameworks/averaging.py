@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from benchmarks.frameworks.stopwatch import Stopwatch
+
 BATCH: Final = 50
 PERIOD: Final = 20  # batches between two averages
 RATE: Final = 0.01  # of Adam
@@ -95,6 +97,6 @@ def arguments() -> tuple[Path, int]:
     return Path(sys.argv[1]), int(sys.argv[2])
 
 
-def answer(edge_batches: int, seconds: float, cores: int, error: float) -> None:
-    """Print the figures. Start-up is not part of the seconds. The error (mean squared) shows that it has learned."""
-    print(json.dumps({"edge_batches": edge_batches, "seconds": seconds, "cores": cores, "error": error}), flush=True)
+def answer(edge_batches: int, watch: Stopwatch, cores: int, error: float) -> None:
+    """Print the figures. Start-up is not part of the time. The error (mean squared) shows that it has learned."""
+    print(json.dumps({"edge_batches": edge_batches, **vars(watch), "cores": cores, "error": error}), flush=True)

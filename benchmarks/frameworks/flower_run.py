@@ -7,7 +7,6 @@ its stream in each round. The first round, in which workers import torch and loa
 
 import logging
 import os
-import time
 from typing import Any
 
 os.environ.update(FLWR_TELEMETRY_ENABLED="0", RAY_USAGE_STATS_ENABLED="0", RAY_DEDUP_LOGS="0")
@@ -28,6 +27,7 @@ from benchmarks.frameworks.averaging import (
     network,
     train,
 )
+from benchmarks.frameworks.stopwatch import Stopwatch
 
 
 def fit(message: Any, context: Any) -> Any:
@@ -53,11 +53,14 @@ def main() -> None:
     work = load_once(str(file))
     module = network(work.inputs.shape[1])
     cores = len(os.sched_getaffinity(0))
-    moments: list[float] = []
+    watch = Stopwatch()
     results: list[Any] = []
 
-    def note_time(_: int, __: Any) -> None:
-        moments.append(time.perf_counter())
+    def note_time(number: int, _: Any) -> None:
+        if number == 1:
+            watch.start()
+        elif number == 1 + rounds:
+            watch.stop()
 
     def serve(grid: Any, _: Context) -> None:
         strategy = FedAvg(
@@ -85,8 +88,7 @@ def main() -> None:
     if trained != [work.edges] * (1 + rounds):
         raise RuntimeError(f"of {work.edges} edges, these have trained in each round: {trained}")
     module.load_state_dict(results[0].arrays.to_torch_state_dict())
-    # Before the first round, after it, and after each of the others.
-    answer(rounds * work.edges * PERIOD, moments[-1] - moments[1], cores, mean_squared_error(module, work))
+    answer(rounds * work.edges * PERIOD, watch, cores, mean_squared_error(module, work))
 
 
 if __name__ == "__main__":

@@ -4,8 +4,6 @@ Models stay in memory and nothing is evaluated. fluke has no streams: an edge tr
 round.
 """
 
-import time
-
 import torch
 from torch import nn
 
@@ -19,18 +17,22 @@ from benchmarks.frameworks.averaging import (
     mean_squared_error,
     network,
 )
+from benchmarks.frameworks.stopwatch import Stopwatch
 from benchmarks.frameworks.torchvision_import import import_torchvision
 
 
 class Clock:
-    """Notes the time at the end of each round; fluke calls it."""
+    """Measures the time from the end of the first round to the end of the last; fluke calls it."""
 
-    def __init__(self) -> None:
-        self.moments: list[float] = []
+    def __init__(self, last: int) -> None:
+        self.last, self.watch = last, Stopwatch()
 
     def end_round(self, round: int) -> None:
-        """Note the time."""
-        self.moments.append(time.perf_counter())
+        """Start or stop the watch."""
+        if round == 1:
+            self.watch.start()
+        elif round == self.last:
+            self.watch.stop()
 
 
 def main() -> None:
@@ -54,11 +56,10 @@ def main() -> None:
         adam = OptimizerConfigurator({"name": torch.optim.Adam, "lr": RATE})
         clients.append(Client(edge, data, None, adam, nn.MSELoss(), local_epochs=1))
     server = Server(network(work.inputs.shape[1]), None, clients)
-    federation, clock = CentralizedFL(work.edges, None, {}, clients, server), Clock()
+    federation, clock = CentralizedFL(work.edges, None, {}, clients, server), Clock(1 + rounds)
     federation.attach(clock)
     federation.run(n_rounds=1 + rounds, eligible_perc=1.0)
-    seconds = clock.moments[-1] - clock.moments[0]
-    answer(rounds * work.edges * PERIOD, seconds, 1, mean_squared_error(server.model, work))
+    answer(rounds * work.edges * PERIOD, clock.watch, 1, mean_squared_error(server.model, work))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ batches each time. It is given no test set, so that it evaluates nothing, and fe
 """
 
 import copy
-import time
 
 import torch
 from torch import nn
@@ -20,6 +19,7 @@ from benchmarks.frameworks.averaging import (
     mean_squared_error,
     network,
 )
+from benchmarks.frameworks.stopwatch import Stopwatch
 from benchmarks.frameworks.torchvision_import import import_torchvision
 
 STEPS_IN_ROUND = 10
@@ -73,10 +73,11 @@ def main() -> None:
     simulator = GossipSimulator(nodes, NoTestSet(), STEPS_IN_ROUND, AntiEntropyProtocol.PUSH)
     simulator.init_nodes()
     simulator.start(n_rounds=1)
-    began = time.perf_counter()
+    watch = Stopwatch()
+    watch.start()
     simulator.start(n_rounds=rounds)
-    seconds = time.perf_counter() - began
-    answer(rounds * work.edges * PERIOD, seconds, 1, mean_squared_error(nodes[0].model_handler.model, work))
+    watch.stop()
+    answer(rounds * work.edges * PERIOD, watch, 1, mean_squared_error(nodes[0].model_handler.model, work))
 
 
 if __name__ == "__main__":

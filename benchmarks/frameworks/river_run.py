@@ -5,11 +5,10 @@ SGD, Adam and FTRL, crosses helped, and factorization machines were not better a
 advance, since dictionaries are what river takes.
 """
 
-import time
-
 import numpy as np
 from river import linear_model, optim
 
+from benchmarks.frameworks.stopwatch import Stopwatch
 from benchmarks.frameworks.stream import Events, answer, arguments
 
 RATE = 0.1
@@ -32,12 +31,14 @@ def main() -> None:
     work = list(zip(features(events), events.labels.astype(bool).tolist(), events.model_of(mode), strict=True))
     models = [linear_model.LogisticRegression(optim.AdaGrad(RATE)) for _ in range(int(events.edges.max()) + 1)]
     predictions = np.empty(len(work))
-    began = time.perf_counter()
+    watch = Stopwatch()
+    watch.start()
     for place, (x, y, number) in enumerate(work):
         model = models[number]
         predictions[place] = model.predict_proba_one(x)[True]
         model.learn_one(x, y)
-    answer(predictions, file, time.perf_counter() - began)
+    watch.stop()
+    answer(predictions, file, watch)
 
 
 if __name__ == "__main__":

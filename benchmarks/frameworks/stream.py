@@ -14,6 +14,8 @@ from typing import Final, final
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.frameworks.stopwatch import Stopwatch
+
 MODES: Final = ("own", "pooled")
 
 
@@ -70,7 +72,7 @@ def arguments() -> tuple[Events, str, Path]:
     return Events.load(Path(events)), mode, Path(predictions)
 
 
-def answer(predictions: NDArray[np.float64], file: Path, seconds: float, cores: int = 1) -> None:
-    """Save the predictions, one for each event in order, and print the figures. Start-up is not part of the seconds."""
+def answer(predictions: NDArray[np.float64], file: Path, watch: Stopwatch, cores: int = 1) -> None:
+    """Save the predictions, one for each event in order, and print the figures. Start-up is not part of the time."""
     np.save(file, predictions)
-    print(json.dumps({"examples": len(predictions), "seconds": seconds, "cores": cores}), flush=True)
+    print(json.dumps({"examples": len(predictions), **vars(watch), "cores": cores}), flush=True)

@@ -82,6 +82,7 @@ def summary(runs: Mapping[str, Sequence[Run]], work: str) -> dict[str, dict[str,
         rates = [one[work] / one["seconds"] for one in some]
         found[name] = {
             f"{work}_per_second": statistics.median(rates),
+            f"{work}_per_cpu_second": statistics.median(one[work] / one["cpu_seconds"] for one in some),
             "rates": rates,
             "start_up_seconds": statistics.median(one["start_up_seconds"] for one in some),
             **{key: some[0][key] for key in ("cores", "auc", "edge_auc", "error") if key in some[0]},

@@ -7,12 +7,12 @@ FTRL and coin betting were not better there.
 """
 
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 import vowpalwabbit
 
+from benchmarks.frameworks.stopwatch import Stopwatch
 from benchmarks.frameworks.stream import Events, answer, arguments
 
 OPTIONS = "--quiet --loss_function logistic --link logistic -b 20"
@@ -37,16 +37,16 @@ def main() -> None:
     names = list(events.fields)
     letters = [[chr(ord("a") + names.index(name)) for name in pair] for pair in events.crossed]
     options = " ".join([OPTIONS, *(f"-q {a}{b}" for a, b in letters)])
-    predictions, seconds = np.empty(len(text)), 0.0
+    predictions, watch = np.empty(len(text)), Stopwatch()
     with tempfile.TemporaryDirectory() as folder:
         data, output = Path(folder) / "events", Path(folder) / "predictions"
         for model in np.unique(model_of):
             data.write_text("\n".join(text[model_of == model]) + "\n")
-            began = time.perf_counter()
+            watch.start()
             vowpalwabbit.Workspace(f"{options} -d {data} -p {output}").finish()
-            seconds += time.perf_counter() - began
+            watch.stop()
             predictions[model_of == model] = np.loadtxt(output)
-    answer(predictions, file, seconds, cores=2)  # one thread reads, one learns
+    answer(predictions, file, watch, cores=2)  # one thread reads, one learns
 
 
 if __name__ == "__main__":

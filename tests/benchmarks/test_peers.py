@@ -29,7 +29,17 @@ def small_stream() -> Events:
 
 
 def runs(rate: float, **more: float) -> list[Run]:
-    return [{"examples": rate, "edge_batches": rate, "seconds": 1.0, "start_up_seconds": 2.0, "cores": 1, **more}]
+    return [
+        {
+            "examples": rate,
+            "edge_batches": rate,
+            "seconds": 1.0,
+            "cpu_seconds": 2.0,
+            "start_up_seconds": 2.0,
+            "cores": 1,
+            **more,
+        }
+    ]
 
 
 def test_work_is_the_same_after_it_was_written_and_read(work: Work, tmp_path: Path) -> None:
@@ -57,9 +67,10 @@ def test_plain_training_of_the_shared_network_learns_the_work(work: Work) -> Non
 
 
 def test_our_whole_run_does_every_batch_and_learns(work: Work) -> None:
-    edge_batches, seconds, error = alphaedge_run.measure(work, "fedweight")
+    edge_batches, watch, error = alphaedge_run.measure(work, "fedweight")
     assert edge_batches == 3 * PERIOD
-    assert seconds > 0
+    assert watch.seconds > 0
+    assert watch.cpu_seconds > 0
     check_learned({"fedweight": [{"error": error}]}, float(work.labels.var()))
 
 
@@ -142,10 +153,10 @@ def test_ratios_have_names_that_say_whose_they_are() -> None:
 
 def test_the_table_has_those_that_ran_and_why_the_others_did_not() -> None:
     lines = peers.rows(figures(), "simulators")
-    assert lines[2] == ["Flower", "2", "1", "2.0", "10.00", "4.00"]
+    assert lines[2] == ["Flower", "2", "1", "1", "2.0", "10.00", "4.00"]
     assert lines[3][0] == "gossipy: no matching distribution"
     lines = peers.rows(figures(), "learners")
-    assert lines[2][4:6] == ["0.6000", "0.7000"]
+    assert lines[2][5:7] == ["0.6000", "0.7000"]
     assert lines[3][0] == "vowpalwabbit pooled: killed"
 
 

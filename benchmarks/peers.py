@@ -8,10 +8,11 @@ first. The others average plainly and score nothing. Each runs as it is fastest;
 ``benchmarks/frameworks`` says how. An edge-batch is one step of one edge on one batch of 50.
 
 Online learners: the same MovieLens events one by one, predicted and then learned, with a model for each edge (own) or
-one for all (pooled); ours in batches of 50. AUC is the mean over batches of 50 of an edge, then over edges; the other
-one is that of all events of an edge, then the mean over edges. The columns with an x say how many times as fast as a
-framework ours is, as the median over turns. Rates are also given per second of processor time, which depends less on
-what else the machine does.
+one for all (pooled); river also in batches of 50, as ours do. AUC is the mean over batches of 50 of an edge, then over
+edges; the other one is that of all events of an edge, then the mean over edges.
+
+The columns with an x say how many times as fast as a framework ours is, as the median over turns. Rates are also given
+per second of processor time, which depends less on what else the machine does.
 
 Every program is a new process each time, and its start-up (imports, environment, first round or first run) is given
 apart from its rate. Rates are medians over turns. Environments are made on first use with pip, with pinned versions.
@@ -40,10 +41,11 @@ from alphaedge.report import charts
 from alphaedge.report.styles import STYLES
 from benchmarks import environments
 from benchmarks.common import arguments, report
+from benchmarks.frameworks import BATCH
 from benchmarks.frameworks.alphaedge_stream import dataset, events
-from benchmarks.frameworks.averaging import BATCH, PERIOD, Work
+from benchmarks.frameworks.averaging import PERIOD, Work
 from benchmarks.frameworks.picture import NAMES, draw
-from benchmarks.frameworks.stream import MODES, Events
+from benchmarks.frameworks.stream import Events
 from benchmarks.frameworks.turns import Run, check_learned, ratios, run, score, summary, take_turns
 
 EDGES: Final = 35
@@ -57,6 +59,7 @@ LEARNERS: Final[Mapping[str, tuple[str, ...]]] = {
     "river": ("river==0.26.1", "numpy==2.4.6"),
     "vowpalwabbit": ("vowpalwabbit==9.11.9", "numpy==2.4.6"),
 }
+MODES: Final = {"river": ("own", "batches", "pooled"), "vowpalwabbit": ("own", "pooled")}
 OWN_SIMULATIONS: Final = ("fedweight", "alphaedge")
 OWN_LEARNERS: Final = ("noagg", "alphaedge")
 
@@ -142,11 +145,12 @@ def lessons(pythons: Mapping[str, Path], stream: Events, folder: Path, sizes: Si
         method: partial(run, sys.executable, "alphaedge_stream", sizes.data, sizes.events, method)
         for method in OWN_LEARNERS
     }
-    return {**own, **{f"{n} {mode}": partial(job, n, mode) for n in LEARNERS if n in pythons for mode in MODES}}
+    return {**own, **{f"{n} {mode}": partial(job, n, mode) for n in LEARNERS if n in pythons for mode in MODES[n]}}
 
 
 def measure(sizes: Sizes, environments_folder: Path, *, real: bool, install: bool) -> dict[str, Any]:
     """Return all figures. real: whether the simulators work on AirQuality. install: whether to make environments."""
+    load = os.getloadavg()[1]
     pythons, missing = set_up({**SIMULATORS, **LEARNERS}, environments_folder, install=install)
     work = airquality_work() if real else random_work(EDGES, sizes.batches)
     stream = events(dataset(sizes.data, sizes.events, BATCH))
@@ -164,6 +168,7 @@ def measure(sizes: Sizes, environments_folder: Path, *, real: bool, install: boo
     return {
         "date": datetime.date.today().isoformat(),
         "cores": len(os.sched_getaffinity(0)),
+        "load_average": [load, os.getloadavg()[1]],  # of the last five minutes, before and after
         "versions": {
             "python": platform.python_version(),
             "torch": torch.__version__,

@@ -4,3 +4,7 @@
 line of JSON, the last line of its output. These programs do not import ``alphaedge``, which is not installed there;
 ``alphaedge_run`` and ``alphaedge_stream``, which run in the environment of the benchmark itself, are the exceptions.
 """
+
+from typing import Final
+
+BATCH: Final = 50

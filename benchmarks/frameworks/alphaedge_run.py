@@ -15,7 +15,8 @@ from alphaedge.core.model import Model
 from alphaedge.data.stream import Dataset, Stream
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.task import Task, WorkerCache, run_task
-from benchmarks.frameworks.averaging import BATCH, PERIOD, RATE, Work, answer, network
+from benchmarks.frameworks import BATCH
+from benchmarks.frameworks.averaging import PERIOD, RATE, Work, answer, network
 from benchmarks.frameworks.stopwatch import Stopwatch
 
 

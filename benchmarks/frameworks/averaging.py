@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from benchmarks.frameworks import BATCH
 from benchmarks.frameworks.stopwatch import Stopwatch
 
-BATCH: Final = 50
 PERIOD: Final = 20  # batches between two averages
 RATE: Final = 0.01  # of Adam
 

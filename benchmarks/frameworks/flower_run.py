@@ -17,8 +17,8 @@ from flwr.serverapp import ServerApp
 from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
 
+from benchmarks.frameworks import BATCH
 from benchmarks.frameworks.averaging import (
-    BATCH,
     PERIOD,
     answer,
     arguments,

@@ -7,8 +7,8 @@ round.
 import torch
 from torch import nn
 
+from benchmarks.frameworks import BATCH
 from benchmarks.frameworks.averaging import (
-    BATCH,
     PERIOD,
     RATE,
     Work,

@@ -9,8 +9,8 @@ import copy
 import torch
 from torch import nn
 
+from benchmarks.frameworks import BATCH
 from benchmarks.frameworks.averaging import (
-    BATCH,
     PERIOD,
     RATE,
     Work,

@@ -15,6 +15,7 @@ NAMES: Final[Mapping[str, str]] = {
     "gossipy": "gossipy",
     "fluke": "fluke",
     "river own": "river, own models",
+    "river batches": "river, own models, in batches",
     "river pooled": "river, pooled",
     "vowpalwabbit own": "Vowpal Wabbit, own models",
     "vowpalwabbit pooled": "Vowpal Wabbit, pooled",

@@ -1,7 +1,8 @@
 """The work that the online learners share: one stream of events, of which each belongs to an edge.
 
 A learner predicts each event and learns from it before it sees the next one. It has either a model for each edge
-(``own``), which learns from that edge's events only, or one ``pooled`` model for all, which no edge could have.
+(``own``), which learns from that edge's events only, or one ``pooled`` model for all, which no edge could have. In the
+mode ``batches`` a model of an edge learns from 50 of its events at once, after it has predicted them, as ours do.
 """
 
 import json
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from benchmarks.frameworks.stopwatch import Stopwatch
 
-MODES: Final = ("own", "pooled")
+MODES: Final = ("own", "pooled", "batches")
 
 
 @final
@@ -61,7 +62,7 @@ class Events:
 
     def model_of(self, mode: str) -> list[int]:
         """Return the number of the model that each event goes to."""
-        return self.edges.tolist() if mode == "own" else [0] * len(self.edges)
+        return [0] * len(self.edges) if mode == "pooled" else self.edges.tolist()
 
 
 def arguments() -> tuple[Events, str, Path]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from alphaedge import scoring
 from benchmarks.environments import MESSAGE_LINES
-from benchmarks.frameworks.averaging import BATCH
+from benchmarks.frameworks import BATCH
 from benchmarks.frameworks.stream import Events
 
 ROOT: Final = Path(__file__).parents[2]

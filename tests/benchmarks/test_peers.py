@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from benchmarks import peers
-from benchmarks.frameworks import alphaedge_run, alphaedge_stream
-from benchmarks.frameworks.averaging import BATCH, PERIOD, Work, mean_squared_error, network, train
+from benchmarks.frameworks import BATCH, alphaedge_run, alphaedge_stream
+from benchmarks.frameworks.averaging import PERIOD, Work, mean_squared_error, network, train
 from benchmarks.frameworks.picture import draw
 from benchmarks.frameworks.stream import Events
 from benchmarks.frameworks.turns import ROOT, Run, RunError, check_learned, score, summary, take_turns
@@ -97,7 +97,7 @@ def test_features_name_ids_and_leave_out_zeros() -> None:
 
 def test_models_of_their_own_see_one_edge_and_the_pooled_model_sees_all() -> None:
     stream = Events({}, np.array([0, 1, 1]), np.array([0, 2, 0]))
-    assert stream.model_of("own") == [0, 2, 0]
+    assert stream.model_of("own") == stream.model_of("batches") == [0, 2, 0]
     assert stream.model_of("pooled") == [0, 0, 0]
 
 

@@ -52,7 +52,7 @@ def _draw_points(axes: Axes, found: Mapping[str, Mapping[str, Any]]) -> None:
         axes.plot(rate, auc, linestyle="", markersize=7, **style_of(name).markers())
         axes.annotate(NAMES[name], (rate, auc), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=8)
     axes.set_xscale("log")
-    axes.margins(x=0.25, y=0.15)
+    axes.margins(x=0.35, y=0.15)
     axes.set_xlabel("examples per second")
     axes.set_ylabel("AUC")
     axes.set_title("Online learners, one stream", fontsize=10)

@@ -14,10 +14,10 @@ NAMES: Final[Mapping[str, str]] = {
     "flower": "Flower",
     "gossipy": "gossipy",
     "fluke": "fluke",
-    "river own": "river, own models",
-    "river batches": "river, own models, in batches",
+    "river own": "river, own",
+    "river batches": "river, own, in batches",
     "river pooled": "river, pooled",
-    "vowpalwabbit own": "Vowpal Wabbit, own models",
+    "vowpalwabbit own": "Vowpal Wabbit, own",
     "vowpalwabbit pooled": "Vowpal Wabbit, pooled",
 }
 
@@ -51,8 +51,8 @@ def _draw_points(axes: Axes, found: Mapping[str, Mapping[str, Any]]) -> None:
         rate, auc = float(one["examples_per_second"]), float(one["auc"])
         axes.plot(rate, auc, linestyle="", markersize=7, **style_of(name).markers())
         axes.annotate(NAMES[name], (rate, auc), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=8)
-    axes.set_xscale("log")
-    axes.margins(x=0.35, y=0.15)
+    axes.margins(y=0.15)
+    axes.set_xlim(0, 1.2 * max(float(one["examples_per_second"]) for one in found.values()))
     axes.set_xlabel("examples per second")
     axes.set_ylabel("AUC")
     axes.set_title("Online learners, one stream", fontsize=10)

@@ -1,13 +1,15 @@
 """What edges have published: the models that others may pull, as many generations back as somebody may read."""
 
 from collections.abc import Mapping
-from typing import final
+from typing import Final, final
 
 import torch
 from torch import Tensor
 
 from alphaedge.core.start import median
 from alphaedge.core.state import ModelState
+
+_BLOCK: Final = 256  # edges whose models are copied at once
 
 
 @final
@@ -32,6 +34,10 @@ class Publications:
 
     def publish(self, edges: Tensor, state: ModelState, trained: list[Tensor], records: Tensor) -> None:
         """Publish the named edges of the state; ``trained[t]`` [n, rows + 1] are their rows to publish anew."""
+        for some in torch.split(edges, _BLOCK):
+            self._publish(some, state, trained, records)
+
+    def _publish(self, edges: Tensor, state: ModelState, trained: list[Tensor], records: Tensor) -> None:
         before = self.number[edges] % self.depth
         self.number[edges] += 1
         now = self.number[edges] % self.depth

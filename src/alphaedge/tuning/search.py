@@ -7,6 +7,7 @@ resumable. It may come from anywhere, so only numbers count in it, and only for 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -16,7 +17,6 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
-from alphaedge import __version__
 from alphaedge.errors import InvalidValue
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.run_log import Progress
@@ -77,7 +77,7 @@ class Search:
 
     def _begin(self) -> None:
         """Start with the defaults; or take up a search of the same settings."""
-        about = "\n".join([__version__, self.settings.toml(), repr([self.method, *self.knobs])])
+        about = "\n".join([version("alphaedge"), self.settings.toml(), repr([self.method, *self.knobs])])
         known = self._study.user_attrs.get("about")
         if known is None:
             self._study.set_user_attr("about", about)

@@ -46,6 +46,20 @@ def log_loss(probabilities: Tensor, labels: Tensor) -> float:
 
 SCORES: Final = {"AUC": auc, "1-SMAPE": one_minus_smape}
 
+
+def score_windows(metric: str, window: int | None, predictions: Tensor, labels: Tensor) -> Tensor:
+    """The mean score of the windows of each row of [M, B], those without a score left out; None: a row is one window.
+
+    >>> predictions, labels = torch.tensor([[0.1, 0.9, 0.8, 0.2]]), torch.tensor([[0.0, 1.0, 0.0, 1.0]])
+    >>> score_windows("AUC", 2, predictions, labels).item(), score_windows("AUC", None, predictions, labels).item()
+    (0.5, 0.75)
+    """
+    if window is None:
+        return SCORES[metric](predictions, labels)
+    parts = SCORES[metric](predictions.reshape(-1, window), labels.reshape(-1, window))
+    return parts.view(len(predictions), -1).nanmean(1)
+
+
 # 97.5% quantiles of Student's t for 1, 2, ... degrees of freedom.
 _T_QUANTILES: Final = (
     12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788, 2.1604, 2.1448,

@@ -26,7 +26,7 @@ from alphaedge.tuning.search import Search
 from alphaedge.tuning.space import Knob
 from alphaedge.tuning.tune import Tuning
 
-from ..simulation.fleets import linear, measured, shop
+from ..simulation.fleets import linear, measured, shop, shop_data
 
 EDGES, EVENTS = 4, 400
 COLUMNS = ["--time", "t", "--edge", "where", "--label", "y", "--number", "a", "--number", "b", "--task", "regress"]
@@ -170,6 +170,20 @@ def test_in_doubt_the_defaults_stay() -> None:
     assert is_clear([0.71, 0.72, 0.70], [0.70, 0.70, 0.69])
     assert not is_clear([0.71, 0.60, 0.70], [0.70, 0.70, 0.69])
     assert not is_clear([None, 0.6], [0.5, 0.5])
+
+
+def test_scores_do_not_depend_on_how_many_events_a_batch_has() -> None:
+    """An untrained model predicts the same in batches of any size, so it must score the same."""
+    data = shop_data(edges=2, events=400)
+    found = []
+    for size in (10, 20, 40):
+        task = Task(Settings(batch_size=size, rate=1e-30, id_rate=1e-30), "m", method("noagg"), (0,), data, None)
+        (run,), _ = run_task(replace(task, window=10))
+        found.append(late_score(run, data.first(0.25), size))
+    assert found[0] is not None
+    assert found[1:] == pytest.approx([found[0]] * 2, abs=0.02)  # some batches begin earlier than others
+    whole = replace(task, window=None)
+    assert run_task(whole)[0][0].per_edge != run.per_edge
 
 
 def test_a_journal_can_name_no_setting_that_the_search_does_not_vary(tmp_path: Path) -> None:

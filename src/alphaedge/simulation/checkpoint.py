@@ -3,10 +3,10 @@
 A checkpoint is a file of tensors and plain values. Reading one runs no code.
 """
 
+import importlib.metadata
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Final, final
@@ -110,7 +110,7 @@ def restore(engine: Engine, file: Path, about: str) -> float:
 
 def describe(*parts: object) -> str:
     """What a checkpoint must have in common with the task that goes on from it; the versions count too."""
-    text = "\n".join(map(str, (version("alphaedge"), torch.version("alphaedge"), *parts)))
+    text = "\n".join(map(str, (importlib.metadata.version("alphaedge"), torch.__version__, *parts)))
     return re.sub(r" at 0x[0-9a-f]+", "", text)  # where an object of the user's lies means nothing
 
 

@@ -22,7 +22,7 @@ from alphaedge.data.synthetic import synthetic
 from alphaedge.data.table import load as load_table
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp
-from alphaedge.scoring import SCORES
+from alphaedge.scoring import score_windows
 from alphaedge.simulation.batches import Batches, Inputs, Labels
 from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.checkpoint import Checkpoints, describe, restore, save
@@ -47,7 +47,11 @@ class TaskStopped(Exception):
 @final
 @dataclass(frozen=True)
 class Task:
-    """Some seeds of one method, to be run as one stack."""
+    """Some seeds of one method, to be run as one stack.
+
+    window: events per score, which divides the batch size; None is a batch. With AUC, only scores of equally many
+    events can be compared.
+    """
 
     settings: Settings
     name: str
@@ -56,6 +60,7 @@ class Task:
     data: Dataset | None
     model: ModelFactory | None
     checkpoints: Checkpoints | None = None
+    window: int | None = None
 
     def factory(self, data: Dataset) -> ModelFactory | None:
         """What makes the model: the user, or the catalog for its own data; None is the default for any data."""
@@ -185,7 +190,7 @@ def _run(task: Task, cache: WorkerCache, watch: Watch) -> Outcome:
         models=state,
         gradients=gradients,
         conditions=settings.conditions,
-        log=RunLog(len(state), len(batches.scored), settings.size, SCORES[data[0].metric]),
+        log=RunLog(len(state), len(batches.scored), settings.size, partial(score_windows, data[0].metric, task.window)),
     )
     block = BLOCK if settings.executor == "stacked" else 1
     engine = Engine(world, settings.online, same_pass=same_pass, block=block)

@@ -159,7 +159,8 @@ class Search:
         settings = changed(self.settings, {knob.key: _suggest(trial, knob) for knob in self.knobs})
         name = f"trial-{trial.number}"
         self._running[name] = _Running(trial, settings.size)
-        return Task(settings, name, settings.method.apply(self.method), (0,), None, None)
+        window = min([self.settings.size, *(size for knob in self.knobs for size in knob.choices)])
+        return Task(settings, name, settings.method.apply(self.method), (0,), None, None, window=window)
 
     def _is_poor(self, name: str, running: "_Running", progress: Progress) -> bool:
         step = progress.batches * STEPS // max(1, progress.total)

@@ -61,7 +61,9 @@ def _learning(settings: Settings, part: Dataset) -> list[Knob]:
     if fewest < size:
         allowed = f"a part in which every edge has a batch of {size} events; edge {smallest} has {fewest} there"
         raise InvalidValue("part", settings.first, allowed)
-    sizes = tuple(s for s in (size // 2, size, size * 2, size * 4) if s == size or (s and fewest >= MIN_BATCHES * s))
+    # Each is a multiple of the smallest one: scores are of equally many events, whatever the batch size.
+    halves = () if size % 2 else (size // 2,)
+    sizes = tuple(s for s in (*halves, size, size * 2, size * 4) if s == size or fewest >= MIN_BATCHES * s)
     found = [
         Knob(key="rate", default=rate, low=rate / 30, high=rate * 3),
         Knob(key="local_steps", default=settings.local_steps, low=1, high=max(16, settings.local_steps), whole=True),

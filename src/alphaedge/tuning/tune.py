@@ -5,6 +5,9 @@
 2. The best of them and the defaults with further seeds, on the same part. The winner is taken if its gain is larger
    than the gain's standard error over the edges; otherwise the defaults stay.
 3. Winner and defaults on the whole stream, scored on the events after the part, which no choice was made on.
+
+What is compared is scored on windows of equally many events, whatever its batch size: AUC over more events is another
+quantity.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -155,8 +158,9 @@ class Tuning:
     ) -> list["_Finalist"]:
         """Run values with several seeds, and score them on the events after the early ones of each seed."""
         settings = [changed(base, values) for values in wanted]
+        window = min(s.size for s in settings)  # the others are multiples of it
         tasks = [
-            Task(s, f"finalist-{n}", s.method.apply(self.method), tuple(seeds), None, None)
+            Task(s, f"finalist-{n}", s.method.apply(self.method), tuple(seeds), None, None, window=window)
             for n, s in enumerate(settings)
         ]
         done = dict.fromkeys(range(len(tasks)), 0.0)

@@ -106,10 +106,10 @@ def _parse_rows(rows: str | None) -> int | None:
 
 
 def _run_with_progress(plan: "Plan", out: Path, workers: "Workers", console: "Console") -> Path:
-    from alphaedge.cli.cells_progress import with_progress
+    from alphaedge.cli.progress import with_cells
     from alphaedge.experiments.reproduce import reproduce as run
 
     command, today = "alphaedge " + " ".join(sys.argv[1:]), datetime.date.today().isoformat()
-    return with_progress(
+    return with_cells(
         console, lambda report: run(plan, out, workers=workers, report=report, command=command, date=today)
     )

@@ -77,8 +77,8 @@ def sweep(
     from rich.console import Console
 
     from alphaedge.cli import dataset
-    from alphaedge.cli.cells_progress import with_progress
     from alphaedge.cli.output import check_writable, prints_json, write_json
+    from alphaedge.cli.progress import with_cells
     from alphaedge.cli.workers import open_workers
     from alphaedge.experiments.cell_store import CellStore
     from alphaedge.experiments.grid import parse_variations, points
@@ -109,7 +109,7 @@ def sweep(
         store, interrupted = CellStore(out / "cells"), False
         try:
             with open_workers(engine, ray_address, jobs) as workers:
-                with_progress(console, lambda report: whole.run(store, workers=workers, report=report))
+                with_cells(console, lambda report: whole.run(store, workers=workers, report=report))
         except KeyboardInterrupt:
             interrupted = True
         results = whole.results(store)

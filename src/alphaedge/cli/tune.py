@@ -72,7 +72,7 @@ def tune(
 
     from alphaedge.cli import dataset
     from alphaedge.cli.output import check_writable, prints_json, write_json
-    from alphaedge.cli.phases_progress import with_phases
+    from alphaedge.cli.progress import with_phases
     from alphaedge.cli.workers import open_workers
     from alphaedge.replay.options import parse_duration
     from alphaedge.simulation import config

@@ -1,13 +1,17 @@
-"""The progress of work in phases: a bar for each, or a line now and then where there is no terminal."""
+"""The progress of long work, in one phase or several: a bar for each with the time left, or lines in a log."""
 
+import datetime
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from alphaedge.experiments.run_cells import Report as CellsReport
+
 T = TypeVar("T")
 Report = Callable[[str, float, str], None]  # a phase, the share of it that is done, and a line about it
+LINES: Final = 20  # that a phase has in a log, which has no bar
 
 
 def with_phases(console: Console, run: Callable[[Report], T]) -> T:
@@ -32,8 +36,19 @@ def with_phases(console: Console, run: Callable[[Report], T]) -> T:
                     bar.update(done, completed=1.0)
                 phases[phase] = bar.add_task(phase, total=1.0, line="")
             bar.update(phases[phase], completed=share, line=line)
-            if not console.is_terminal and int(share * 5) > printed.get(phase, -1):  # a log has no bar
-                printed[phase] = int(share * 5)
-                console.print(f"{phase} {share:.0%}: {line}", highlight=False)
+            if not console.is_terminal and int(share * LINES) > printed.get(phase, -1):
+                printed[phase] = int(share * LINES)
+                left = bar.tasks[list(phases).index(phase)].time_remaining
+                rest = "" if left is None else f", about {datetime.timedelta(seconds=round(left))} left"
+                console.print(f"{phase} {share:.0%}, {line}{rest}".strip(), highlight=False)
 
         return run(report)
+
+
+def with_cells(console: Console, run: Callable[[CellsReport], T]) -> T:
+    """Call ``run`` with what reports the progress of many cells."""
+
+    def told(report: Report) -> T:
+        return run(lambda share, done, cells, title: report("", share, f"{done} of {cells} cells {title}".rstrip()))
+
+    return with_phases(console, told)

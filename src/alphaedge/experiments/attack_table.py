@@ -13,7 +13,7 @@ NONE: Final = "all honest"
 DRAWN: Final = ("fedweight", "randps", "alphaedge-paper", "alphaedge-trusting", "alphaedge")
 LOWEST: Final = -0.05  # gap to learning alone that the picture shows
 ALONE_MARGIN: Final = 0.002  # that a fleet under attack may lose against learning alone
-HONEST_MARGIN: Final = 0.0005  # that the trial may cost where all are honest
+TRIAL_MARGIN: Final = 0.0005  # that the trial may cost
 
 Columns = dict[str, MethodScores]  # by attack, NONE first
 
@@ -80,12 +80,11 @@ def _goals(scores: dict[str, Columns]) -> list[Block]:
             worst = min(gaps, key=lambda attack: gaps[attack].mean)
             name = f"{title(data)}: under every attack at least NoAgg - {ALONE_MARGIN}; the worst is {worst}"
             body.append(_row(name, gaps[worst], gaps[worst].mean >= -ALONE_MARGIN))
-        for attack, margin in (("flipped-labels", 0.0), (NONE, HONEST_MARGIN)):
+        for attack in ("flipped-labels", NONE):
             gap = _gap(columns[attack], "alphaedge-trusting")
             if gap is not None:
-                allowed = f", more than {margin}" if margin else ""
-                name = f"{title(data)}, {attack}: not clearly below AlphaEdge (trusting){allowed}"
-                body.append(_row(name, gap, gap.mean + (gap.ci95 or 0.0) >= -margin))
+                name = f"{title(data)}, {attack}: not wholly below AlphaEdge (trusting) - {TRIAL_MARGIN}"
+                body.append(_row(name, gap, gap.mean + (gap.ci95 or 0.0) >= -TRIAL_MARGIN))
     return [Heading("Goals under attack", 3), Grid(["goal", "AlphaEdge's lead", "reached"], body)] if body else []
 
 

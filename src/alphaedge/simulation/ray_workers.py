@@ -6,6 +6,7 @@ same outcome wherever it runs. Data travel once to each node, into Ray's shared 
 
 import logging
 import os
+import socket
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ def ray_workers(address: str | None = None, count: int | None = None) -> Iterato
 
     count: how many at most; the default is one for each core of the cluster.
     """
+    _check_reachable(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to Ray's makers unless the user wants it
     where: dict[str, Any] = {"address": address}
     if address is None:  # a Ray has no passwords: one of our own listens on loopback alone
@@ -47,6 +49,17 @@ def ray_workers(address: str | None = None, count: int | None = None) -> Iterato
         yield RayWorkers(min(count or cores, cores))
     finally:
         ray.shutdown()
+
+
+def _check_reachable(address: str | None) -> None:
+    """Refuse an address where nobody listens: Ray itself would try for minutes."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as error:
+        raise InvalidValue("ray_address", address, f"the address of a running Ray cluster ({error})") from error
 
 
 @final

@@ -2,7 +2,7 @@
 
 import importlib
 
-import torch
+from torch import library
 
 
 def import_torchvision() -> None:
@@ -15,5 +15,5 @@ def import_torchvision() -> None:
         importlib.import_module("torchvision")
     except RuntimeError:
         for name in ("nms", "qnms"):
-            torch.library.define(f"torchvision::{name}", "(Tensor boxes, Tensor scores, float iou_threshold) -> Tensor")
+            library.define(f"torchvision::{name}", "(Tensor boxes, Tensor scores, float iou_threshold) -> Tensor")
         importlib.import_module("torchvision")

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import torch
-from torch import Tensor
+from torch import Tensor, library
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.backend_registration import _DummyBackendModule, _setup_privateuseone_for_python_backend
 
@@ -109,10 +109,10 @@ class _Module(_DummyBackendModule):
         torch.set_rng_state(state)
 
 
-def register() -> list[torch.library.Library]:
+def register() -> list[library.Library]:
     """Make the device known to torch, as long as what is returned is kept."""
     _setup_privateuseone_for_python_backend(NAME, backend_module=_Module())
-    kernels, others = torch.library.Library("aten", "IMPL"), torch.library.Library("_", "IMPL")
+    kernels, others = library.Library("aten", "IMPL"), library.Library("_", "IMPL")
     arange = (aten.arange.default, aten.arange.start, aten.arange.start_step)
     for function in (aten.empty.memory_format, aten.empty_strided.default, *arange):
         kernels.impl(function.name(), partial(_made, function), "PrivateUse1")

@@ -33,9 +33,9 @@ def data_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     return {"data": "table" if file is not None and data is None else data, "table": table}
 
 
-def method_list(text: str | None) -> list[str] | None:
-    """The methods that an option lists."""
-    return None if text is None else [m.strip() for m in text.split(",") if m.strip()]
+def split_names(text: str | None) -> list[str] | None:
+    """The names that an option lists, separated by commas."""
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
 def check_table(settings: dict[str, Any]) -> None:

@@ -29,6 +29,13 @@ Categories = Annotated[list[str] | None, _column("Column with few values. Repeat
 Numbers = Annotated[list[str] | None, _column("Column of numbers. Repeat for several.", "--number")]
 Task = Annotated[str | None, option("auto, classify or regress. Default: auto.", panel=TABLE_PANEL, metavar="TASK")]
 
+Rows = Annotated[int | None, option("Use at most this many events, those after the first quarter. Default: all.")]
+ConfigFile = Annotated[
+    Path | None, option("Settings in TOML; options on the command line win.", "--config", metavar="FILE")
+]
+JsonFile = Annotated[
+    Path | None, option("Write the summary to this file; - prints it and nothing else.", metavar="FILE")
+]
 _WORK_PANEL: Final = "Where it runs"
 Jobs = Annotated[int | None, option("Worker processes. Default: one per core.", panel=_WORK_PANEL)]
 Engine = Annotated[

@@ -52,9 +52,7 @@ def simulate(
     model: Annotated[
         str | None, option("Model, such as mlp or change for airquality. Default: the data set's.")
     ] = None,
-    rows: Annotated[
-        int | None, option("Use at most this many events, those after the first quarter. Default: all.")
-    ] = None,
+    rows: options.Rows = None,
     methods: Annotated[
         str | None,
         option(
@@ -126,9 +124,7 @@ def simulate(
         float | None,
         option("Share of flipped labels on edge 0. Default: 0.", panel=_CONDITIONS, metavar="SHARE"),
     ] = None,
-    config_file: Annotated[
-        Path | None, option("Settings in TOML; options on the command line win.", "--config", metavar="FILE")
-    ] = None,
+    config_file: options.ConfigFile = None,
     out: Annotated[
         Path | None, option("Folder for the results: summary, tables, figures, report.html.", metavar="DIR")
     ] = None,
@@ -138,9 +134,7 @@ def simulate(
     checkpoint_every: Annotated[
         str, typer.Option(help="How often runs under way are written to --out.", metavar="DURATION")
     ] = "5m",
-    json: Annotated[
-        Path | None, option("Write the summary to this file; - prints it and nothing else.", metavar="FILE")
-    ] = None,
+    json: options.JsonFile = None,
     jobs: options.Jobs = None,
     engine: options.Engine = "local",
     ray_address: options.RayAddress = None,
@@ -161,7 +155,7 @@ def simulate(
         | {
             "model": model,
             "rows": rows,
-            "methods": dataset.method_list(methods),
+            "methods": dataset.split_names(methods),
             "seeds": seeds,
             "batch_size": batch_size,
             "rate": rate,

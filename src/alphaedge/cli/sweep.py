@@ -47,9 +47,7 @@ def sweep(
     categories: options.Categories = None,
     numbers: options.Numbers = None,
     task: options.Task = None,
-    rows: Annotated[
-        int | None, option("Use at most this many events, those after the first quarter. Default: all.")
-    ] = None,
+    rows: options.Rows = None,
     methods: Annotated[
         str | None,
         option(
@@ -59,16 +57,12 @@ def sweep(
         ),
     ] = None,
     seeds: Annotated[int | None, option("Runs of each point and method. Default: 3, or what --config says.")] = None,
-    config_file: Annotated[
-        Path | None, option("Settings in TOML; options on the command line win.", "--config", metavar="FILE")
-    ] = None,
+    config_file: options.ConfigFile = None,
     resume: Annotated[bool, typer.Option("--resume", help="Reuse the finished cells in --out.")] = False,
     out: Annotated[
         Path, typer.Option(help="Folder for the table, the picture and finished cells.", metavar="DIR")
     ] = Path("results/sweep"),
-    json: Annotated[
-        Path | None, option("Write the summary to this file; - prints it and nothing else.", metavar="FILE")
-    ] = None,
+    json: options.JsonFile = None,
     jobs: options.Jobs = None,
     engine: options.Engine = "local",
     ray_address: options.RayAddress = None,
@@ -91,7 +85,7 @@ def sweep(
             dataset.data_settings(context.params)
             | {
                 "rows": rows,
-                "methods": dataset.method_list(methods),
+                "methods": dataset.split_names(methods),
                 "seeds": seeds,
             }
         )

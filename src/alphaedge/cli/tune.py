@@ -33,9 +33,7 @@ def tune(
     categories: options.Categories = None,
     numbers: options.Numbers = None,
     task: options.Task = None,
-    rows: Annotated[
-        int | None, option("Use at most this many events, those after the first quarter. Default: all.")
-    ] = None,
+    rows: options.Rows = None,
     method: Annotated[
         str | None,
         option("The method to find settings for. Default: alphaedge, or what --config says.", metavar="NAME"),
@@ -51,16 +49,12 @@ def tune(
         str | None,
         option("Settings to vary, separated by commas, such as rate,local_steps. Default: all.", metavar="KEY,..."),
     ] = None,
-    config_file: Annotated[
-        Path | None, option("Settings in TOML; options on the command line win.", "--config", metavar="FILE")
-    ] = None,
+    config_file: options.ConfigFile = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the search in --out.")] = False,
     out: Annotated[
         Path, typer.Option(help="Folder for the settings, the trials and the picture.", metavar="DIR")
     ] = Path("results/tune"),
-    json: Annotated[
-        Path | None, option("Write the summary to this file; - prints it and nothing else.", metavar="FILE")
-    ] = None,
+    json: options.JsonFile = None,
     jobs: options.Jobs = None,
     engine: options.Engine = "local",
     ray_address: options.RayAddress = None,
@@ -99,7 +93,7 @@ def tune(
         out.mkdir(parents=True, exist_ok=True)
         try:
             with open_workers(engine, ray_address, jobs) as workers:
-                tuning = Tuning(settings, workers, part=part, only=_names(only))
+                tuning = Tuning(settings, workers, part=part, only=dataset.split_names(only) or ())
                 console.print("Searching over " + ", ".join(k.key for k in tuning.knobs) + ".", highlight=False)
                 tuned = with_phases(
                     console,
@@ -118,10 +112,6 @@ def tune(
     own = f" --methods {tuned.method}" if ":" in tuned.method else ""  # no import path is taken from a results folder
     again = f"alphaedge simulate --config {out / 'config.toml'}{own}"
     console.print(f"Use them: {again}", highlight=False, markup=False, soft_wrap=True)
-
-
-def _names(text: str | None) -> list[str]:
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def _print(found: dict[str, Any], console: Any) -> None:

@@ -41,7 +41,6 @@ from benchmarks.limit_cases.measured import (
 from benchmarks.live import AGES, FEEDBACK, INFER, ITEMS, MODEL, NUMBERS, OCCUPATIONS, SECRET, USERS, ready, wait_for
 
 CPU_MS_PER_MB: Final = {"bytes": 600.0, "numbers": 600.0, "texts": 150.0, "labels": 500.0}  # of accepted bodies
-WRONG_CPU_MS_PER_MB: Final = 100.0  # of a body whose last value is wrong
 DELAY_MS: Final = 150.0  # of the slowest small request beside a large one
 SERVE: Final = ServeConfig()
 FEW: Final = {"port": 0, "max_requests_per_second": 5.0, "max_connections_per_address": 8}
@@ -188,6 +187,8 @@ def refusals(edge: MeasuredEdge) -> dict[str, Work]:
     digits = b"".join(b"%d," % rng.randrange(10**6) for _ in range(SERVE.max_json_bytes // 6))
     late, packed = told_at_the_end(f"[{many}]"), gzip.compress(told_at_the_end(f"[{many}]", digits), 9)
     bomb, big = gzip.compress(bytes(10 * most)), gzip.compress((digits * 2)[: 7 * SERVE.max_json_bytes // 4], 9)
+    right = largest(as_json)
+    wrong = right[: right.rfind(b",")] + b",null]}]}"
     head = LINE + b"x: " + b"y" * (MAX_HEAD_BYTES + 1) + b"\r\n\r\n"
     return {
         "a body that is too large, by its length": lambda: edge.say(413, LINE + length),
@@ -201,6 +202,7 @@ def refusals(edge: MeasuredEdge) -> dict[str, Work]:
         f"{len(other) / 1e6:.0f} MB that the model does not take": lambda: edge.send(400, INFER, other, other_headers),
         "JSON that the model does not take": lambda: edge.send(400, INFER, told_at_the_end("[20000]")),
         "JSON that is cut off": lambda: edge.send(400, INFER, late[:-1]),
+        "JSON whose last value is wrong": lambda: edge.send(400, INFER, wrong),
         f"{many} labels": lambda: edge.send(413, FEEDBACK, labels(many)),
         f"{2 * SERVE.max_examples} labels": lambda: edge.send(413, FEEDBACK, labels(2 * SERVE.max_examples)),
         "a head that is too large": lambda: edge.say(431, head),
@@ -236,12 +238,6 @@ def measure_requests(edge: MeasuredEdge) -> Iterator[Row]:
     """What one caller costs."""
     process, refused, taken = edge.process, refusals(edge), accepted(edge)
     yield from process.refused(refused)
-    right = largest(as_json)
-    wrong = right[: right.rfind(b",")] + b",null]}]}"
-    cost = process.cpu_ms(lambda: edge.send(400, INFER, wrong)) - REFUSED_CPU_MS
-    megabytes = len(wrong) / 1e6
-    name = "refused: JSON whose last value is wrong, above 10 ms"
-    yield Row(name, "ms of CPU per MB", max(0.0, cost) / megabytes, WRONG_CPU_MS_PER_MB)
     one = as_json(1)
     base = process.cpu_ms(lambda: edge.send(200, INFER, one), 4 * process.repeat)
     yield Row("accepted: one example", "ms of CPU", base, ACCEPTED_CPU_MS)

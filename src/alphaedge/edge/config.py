@@ -159,7 +159,7 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     port: Port = 8080
     token: str | None = None
     max_body_bytes: Count = 10_000_000
-    max_json_bytes: Count = 1_000_000
+    max_json_bytes: Count = 500_000
     max_examples: Count = 20_000
     max_requests_per_second: Annotated[float, Meta(ge=0)] = 10_000.0
     max_connections: Count = 1_000

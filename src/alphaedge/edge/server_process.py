@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 import uvicorn
@@ -29,6 +29,8 @@ from alphaedge.edge.store.clock import steady_clock
 from alphaedge.edge.store.journal import Journal
 from alphaedge.edge.supervisor import LearnerCommand, supervise_learner
 from alphaedge.edge.transport.descriptors import connections_within, raise_descriptor_limit
+
+STOP_TIMEOUT_SECONDS: Final = 25  # for open requests to end, once the server is told to stop
 
 
 def run(path: Path, *, style: log.Style, insecure: bool) -> None:
@@ -56,6 +58,7 @@ def run(path: Path, *, style: log.Style, insecure: bool) -> None:
         ws="none",
         proxy_headers=False,
         interface="asgi3",
+        timeout_graceful_shutdown=STOP_TIMEOUT_SECONDS,
     )
     command = LearnerCommand(path, style, insecure, cores.learner if cores is not None else frozenset())
     with asyncio.Runner(loop_factory=settings.get_loop_factory()) as runner:  # uvloop, where there is one

@@ -3,6 +3,7 @@
 What is read takes no more memory than ``memory_bytes`` says, which is known before the first value is read.
 """
 
+import contextlib
 import math
 import re
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ _JSON_TYPES: Final = {
 SPACES: Final = b" \t\r\n"
 _TEXT: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)  # possessive: needs no memory to go back
 _numbers: Final = msgspec.json.Decoder(list[Any])
+_floats: Final = msgspec.json.Decoder(list[float])
 _texts: Final = msgspec.json.Decoder(list[str])
 
 
@@ -127,8 +129,12 @@ def _numbers_from_json(tensor: TensorHead, sent: memoryview) -> Steps[Array]:
 
 
 def _decode_numbers(field: str, datatype: str, text: bytes) -> Array:
+    listed = b"[%b]" % text
     try:
-        values = _numbers.decode(b"[%b]" % text)
+        if DATATYPES[datatype].kind == "f":  # most JSON that is large; the decoder compares types as it goes
+            with contextlib.suppress(msgspec.ValidationError):
+                return _float_array(datatype, _floats.decode(listed))
+        values = _numbers.decode(listed)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise InvalidValue(field, "other values", f"numbers of type {datatype} ({error})") from None
     return _number_array(field, datatype, values)
@@ -140,12 +146,14 @@ def _number_array(field: str, datatype: str, values: list[Any]) -> Array:
         wrong = [v for v in values if type(v) not in _JSON_TYPES[dtype.kind]]
         raise InvalidValue(field, wrong[0], f"numbers of type {datatype}")
     try:
-        if dtype.kind != "f":
-            return np.array(values, dtype=dtype)
-        with np.errstate(over="ignore"):  # infinity is refused where finite numbers are needed
-            return np.array(values, dtype=dtype)
+        return _float_array(datatype, values) if dtype.kind == "f" else np.array(values, dtype=dtype)
     except OverflowError:
         raise _overflow(field, values, datatype) from None
+
+
+def _float_array(datatype: str, values: list[float]) -> Array:
+    with np.errstate(over="ignore"):  # infinity is refused where finite numbers are needed
+        return np.array(values, dtype=DATATYPES[datatype])
 
 
 def _overflow(field: str, values: list[Any], datatype: str) -> InvalidValue:

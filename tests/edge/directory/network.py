@@ -80,9 +80,11 @@ class Network:
         take(peer.read_digest(one, digest, self.now))
         delta = msgspec.msgpack.decode(msgspec.msgpack.encode(peer.delta(digest)), type=Delta)
         take(me.read_delta(other, delta, self.now))
-        missing = me.delta(delta.digest)
-        take(peer.read_delta(one, missing, self.now))
-        self.traffic += [delta, missing]
+        self.traffic.append(delta)
+        missing = me.last_delta(delta.digest)
+        if missing is not None:
+            take(peer.read_delta(one, missing, self.now))
+            self.traffic.append(missing)
 
     def run_rounds(self, rounds: int) -> None:
         for _ in range(rounds):

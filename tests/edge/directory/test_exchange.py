@@ -10,7 +10,7 @@ import pytest
 
 from alphaedge.edge.directory import exchange as exchange_module
 from alphaedge.edge.directory.exchange import MAX_FORGED, Delta, Digest, Exchange
-from alphaedge.edge.directory.gossip import MAX_DELTA_BYTES, MAX_DIGEST_BYTES
+from alphaedge.edge.directory.gossip import MAX_ANSWER_BYTES, MAX_DELTA_BYTES, MAX_DIGEST_BYTES
 from alphaedge.edge.directory.membership import MAX_EDGES, Entry, Membership
 from alphaedge.edge.directory.senders import MAX_SENDERS, Senders
 from alphaedge.edge.trust.announcements import SignedAnnouncement
@@ -168,8 +168,10 @@ def test_the_largest_messages_of_an_honest_edge_are_accepted() -> None:
     assert len(msgspec.msgpack.encode(digest)) <= MAX_DIGEST_BYTES
     signed = SignedAnnouncement(bytes(300), bytes(72), bytes(600))
     announcements = [signed] * (exchange_module.MAX_ANNOUNCEMENTS_BYTES // 972)
-    delta = Delta(announcements, digest, SignedRevocations(bytes(MAX_LIST_BYTES), bytes(72)))
-    assert len(msgspec.msgpack.encode(delta)) <= MAX_DELTA_BYTES
+    revocations = SignedRevocations(bytes(MAX_LIST_BYTES), bytes(72))
+    assert len(msgspec.msgpack.encode(Delta(announcements, digest, revocations))) <= MAX_ANSWER_BYTES
+    told = Digest(dict(list(digest.versions.items())[: len(announcements)]), MAX_COUNT)
+    assert len(msgspec.msgpack.encode(Delta(announcements, told, revocations))) <= MAX_DELTA_BYTES
 
 
 def test_living_edges_are_told_first() -> None:

@@ -34,7 +34,13 @@ MAX_EXAMPLES, MAX_BODY, MAX_CONNECTIONS = 5000, 1_000_000, 20
 
 @pytest.fixture(scope="module")
 def edge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
-    serve = {"port": 0, "max_examples": MAX_EXAMPLES, "max_body_bytes": MAX_BODY, "max_connections": MAX_CONNECTIONS}
+    serve = {
+        "port": 0,
+        "max_examples": MAX_EXAMPLES,
+        "max_body_bytes": MAX_BODY,
+        "max_json_bytes": MAX_BODY,
+        "max_connections": MAX_CONNECTIONS,
+    }
     made = Edge(tmp_path_factory.mktemp("edge"), serve=serve)
     try:
         made.start()

@@ -52,10 +52,10 @@ class Digest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 @final
 class Delta(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """An answer to a digest.
+    """What the sender of a digest lacks.
 
-    announcements: those that the sender of the digest lacks. digest: what this edge has. revocations: its revocation
-    list, if the sender of the digest has an older one.
+    announcements: those that it lacks. digest: in the answer, what this edge has; in the message after that, only the
+    edges whose announcements are in it. revocations: the revocation list, if the sender of the digest has an older one.
     """
 
     announcements: Annotated[list[SignedAnnouncement], msgspec.Meta(max_length=MAX_EDGES)]
@@ -91,14 +91,24 @@ class Exchange:
         return Digest(versions, self.membership.credentials.revocations.number)
 
     def delta(self, digest: Digest) -> Delta:
-        """Return what the sender of a digest lacks."""
-        revocations = self.membership.credentials.revocations
-        is_behind = digest.revocations < revocations.number
-        return Delta(self._newer_than(digest), self.digest(), revocations.signed if is_behind else None)
+        """Answer a digest."""
+        return Delta(list(self._newer_than(digest).values()), self.digest(), self._newer_revocations(digest))
 
-    def _newer_than(self, digest: Digest) -> list[SignedAnnouncement]:
+    def last_delta(self, digest: Digest) -> Delta | None:
+        """Answer the digest of an answer, if there is anything to tell: this edge's own digest was sent before."""
+        newer, revocations, own = self._newer_than(digest), self._newer_revocations(digest), self.digest()
+        if not newer and revocations is None:
+            return None
+        told = Digest({edge: own.versions[edge] for edge in newer}, own.revocations)
+        return Delta(list(newer.values()), told, revocations)
+
+    def _newer_revocations(self, digest: Digest) -> SignedRevocations | None:
+        revocations = self.membership.credentials.revocations
+        return revocations.signed if digest.revocations < revocations.number else None
+
+    def _newer_than(self, digest: Digest) -> dict[str, SignedAnnouncement]:
         """Return the announcements that the sender of a digest lacks, as many as it accepts; the living ones first."""
-        found, size = list[SignedAnnouncement](), 0
+        found, size = dict[str, SignedAnnouncement](), 0
         for edge, entry in sorted(self.membership.entries.items(), key=lambda item: -item[1].heard):
             known = digest.versions.get(edge, (-1, 0, None))[:2]
             if known >= entry.announcement.order or self.membership.is_banned(entry):
@@ -106,7 +116,7 @@ class Exchange:
             size += len(entry.signed.payload) + len(entry.signed.signature) + len(entry.signed.certificate)
             if found and (len(found) >= max_announcements(len(digest.versions)) or size > MAX_ANNOUNCEMENTS_BYTES):
                 break
-            found.append(entry.signed)
+            found[edge] = entry.signed
         return found
 
     def check_outline(self, delta: DeltaOutline) -> None:

@@ -22,7 +22,7 @@ from alphaedge.steps import run_in_slices
 T = TypeVar("T")
 ROUND_SECONDS: Final = 1.0  # between two rounds of gossip
 MIN_PAUSE_SECONDS: Final = 0.1  # between two rounds if there is a new announcement
-MAX_DIGEST_BYTES, MAX_DELTA_BYTES = 1_000_000, 1_750_000  # enough for the largest fleet and revocation list
+MAX_DIGEST_BYTES, MAX_DELTA_BYTES, MAX_ANSWER_BYTES = 1_000_000, 1_000_000, 1_750_000  # enough for the largest fleet
 REQUEST_TIMEOUT_SECONDS: Final = 2.0
 
 
@@ -90,8 +90,8 @@ class Gossip(MembershipView):
             digest = msgspec.msgpack.encode(self._exchange.digest())
             delta = self._decode_delta(address, await self._send(address, "gossip", digest))
             await run_in_slices(self._exchange.read_delta(address, delta, self._clock()))
-            missing = self._exchange.delta(delta.digest)
-            if missing.announcements or missing.revocations is not None:
+            missing = self._exchange.last_delta(delta.digest)
+            if missing is not None:
                 await self._send(address, "delta", msgspec.msgpack.encode(missing))
         except (PeerError, BadPeerRequest, PeerForbidden, PeerRequestTooLarge):
             pass  # a later round asks it again
@@ -100,7 +100,7 @@ class Gossip(MembershipView):
 
     async def _send(self, address: str, endpoint: str, message: bytes) -> bytes:
         return await self._client.request_within(
-            REQUEST_TIMEOUT_SECONDS, address, endpoint, message, max_bytes=MAX_DELTA_BYTES
+            REQUEST_TIMEOUT_SECONDS, address, endpoint, message, max_bytes=MAX_ANSWER_BYTES
         )
 
     async def _answer_digest(self, sender: Identity, message: bytes) -> bytes:

@@ -39,6 +39,7 @@ class Listener:
         self.sockets: list[socket.socket] = []
         self._accepting: list[asyncio.Task[None]] = []
         self._handshakes: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     async def start(self, host: str, port: int) -> None:
         """Listen."""
@@ -46,9 +47,13 @@ class Listener:
         self._accepting = [asyncio.create_task(accept_forever(listening, self._open)) for listening in self.sockets]
 
     def close(self) -> None:
-        """Stop listening."""
-        for task in (*self._accepting, *self._handshakes):
+        """Stop listening; end the handshakes."""
+        self._closed = True
+        for task in self._accepting:
             task.cancel()
+        if self._context is not None:  # without TLS there is nothing to wait for, and uvloop, when cancelled, would
+            for task in self._handshakes:  # end a connection without telling its protocol: uvicorn would wait for it
+                task.cancel()
         for listening in self.sockets:
             listening.close()
 
@@ -82,7 +87,9 @@ class Listener:
             limits = {"ssl_handshake_timeout": HANDSHAKE_SECONDS, "ssl_shutdown_timeout": SHUTDOWN_SECONDS}
         try:
             loop = asyncio.get_running_loop()
-            await loop.connect_accepted_socket(make, accepted, ssl=self._context, **limits)
+            transport, _ = await loop.connect_accepted_socket(make, accepted, ssl=self._context, **limits)
+            if self._closed:  # uvicorn has asked the connections to close before this one was there
+                transport.close()
         except BaseException as error:
             accepted.close()
             leave()

@@ -69,7 +69,7 @@ def _data(fields: tuple[Field, ...], edges: int, batches: int, task: Any) -> Dat
 def prepare(data: Dataset, model: Model, size: int = BATCH) -> tuple[Batches, ModelState]:
     """Cut the data into batches, and make the initial state of all edges."""
     inputs = Inputs.cut(data, model, size)
-    labels = Labels.draw(data, inputs, size, Conditions(), 0, model.dtype)
+    labels = Labels.draw(data, size, Conditions(), 0, model.dtype)
     return Batches([inputs], [labels]), ModelState.start([model], [0] * len(data.streams))
 
 

@@ -17,7 +17,7 @@ from alphaedge.core.methods import alphaedge
 from alphaedge.core.online import Online
 from alphaedge.core.state import ModelState
 from alphaedge.scoring import one_minus_smape
-from alphaedge.simulation.batches import Batches, Inputs, Labels
+from alphaedge.simulation.batches import Batches, Inputs, Labels, batch_times
 from alphaedge.simulation.conditions import Conditions
 from alphaedge.simulation.engine import Engine
 from alphaedge.simulation.run_log import RunLog
@@ -34,9 +34,9 @@ def measure(edges: int, batches: int) -> dict[str, float]:
     # The edges share ten streams, so that the engine is measured and not the generation of data.
     few, model = mlp_shape(10, batches)
     inputs = Inputs.cut(few, model, BATCH)
-    labels = Labels.draw(few, inputs, BATCH, Conditions(), 0, model.dtype)
+    labels = Labels.draw(few, BATCH, Conditions(), 0, model.dtype)
     turns = edges // 10
-    inputs = Inputs(inputs.inputs, inputs.rows, inputs.times, inputs.start * turns, inputs.count * turns)
+    inputs = Inputs(inputs.inputs, inputs.rows, inputs.start * turns, inputs.count * turns)
     ready = Batches([inputs], [Labels(labels.scored.repeat(turns, 1), labels.taught.repeat(turns, 1))])
     gradients, conditions = Stacked(model), Conditions()
 
@@ -44,7 +44,7 @@ def measure(edges: int, batches: int) -> dict[str, float]:
         world = World(
             method=alphaedge(home=None),
             batches=ready,
-            timelines=[Timeline(inputs, "batch-index", conditions, 20)],
+            timelines=[Timeline(batch_times(few, BATCH) * turns, "batch-index", conditions, 20)],
             seeds=[0],
             models=ModelState.start([model], [0] * edges),
             gradients=gradients,

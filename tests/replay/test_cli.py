@@ -20,10 +20,10 @@ from alphaedge.cli.dataset import load_dataset
 from alphaedge.cli.replay import TIME_UNIT_SECONDS
 from alphaedge.errors import EdgeError
 from alphaedge.inference.client import EdgeClient, Predictions
-from alphaedge.simulation.batches import Inputs, Labels
+from alphaedge.simulation.batches import Labels
 from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.config import build
-from alphaedge.simulation.task import make_data, make_model
+from alphaedge.simulation.task import make_data
 from tests.data.archives import pack
 from tests.edge.processes import Edge, wait_for
 
@@ -197,8 +197,7 @@ def test_the_noise_of_a_data_set_is_the_simulators(tmp_path: Path, monkeypatch: 
     assert (kinds["user"], kinds["gender"], kinds["genres"], kinds["year"]) == ("id", "category", "set", "number")
     settings = build({"data": "movielens"})
     raw, found = make_data(settings, 0), load_dataset(settings, Console())
-    inputs = Inputs.cut(raw, make_model(raw, None, 0), 1)
-    scored = Labels.draw(raw, inputs, 1, settings.conditions, 0, torch.float32).scored.flatten()
+    scored = Labels.draw(raw, 1, settings.conditions, 0, torch.float32).scored.flatten()
     assert torch.equal(torch.cat([s.labels for s in found.streams]), scored)
     assert (torch.cat([s.labels for s in raw.streams]) != scored).any()
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from alphaedge import Conditions, Field, IdTable, InvalidValue, Model
-from alphaedge.simulation.batches import Batches, Inputs, Labels
+from alphaedge.simulation.batches import Batches, Inputs, Labels, batch_times
 
 from .fleets import Factors, factors, linear, linear_bce, measured, shop_data, shortened
 
@@ -20,9 +20,8 @@ def test_what_is_left_of_a_stream_stays_out() -> None:
 
 def test_a_batch_happens_when_its_last_event_does() -> None:
     data = measured(2, [3, 2], SIZE)
-    times = Inputs.cut(data, linear(), SIZE).times
-    expected = torch.cat([s.times[SIZE - 1 :: SIZE] for s in data.streams])
-    assert torch.equal(times, expected)
+    for times, stream in zip(batch_times(data, SIZE), data.streams, strict=True):
+        assert torch.equal(times, stream.times[SIZE - 1 :: SIZE])
 
 
 def test_places_and_rows_give_the_ids_back() -> None:
@@ -71,7 +70,7 @@ def test_numbers_take_the_models_type() -> None:
 
 def labels(conditions: Conditions, *, task: str = "classify", seed: int = 0, edges: int = 4) -> Labels:
     data = measured(edges, 40, SIZE, task=task)
-    return Labels.draw(data, Inputs.cut(data, linear_bce(), SIZE), SIZE, conditions, seed, torch.float32)
+    return Labels.draw(data, SIZE, conditions, seed, torch.float32)
 
 
 @pytest.mark.parametrize("task", ["classify", "regress"])
@@ -124,7 +123,7 @@ def test_another_seed_flips_other_labels() -> None:
 def test_a_batch_is_found_by_edge_and_number() -> None:
     data = measured(3, [4, 6, 5], SIZE, task="classify")
     cut = Inputs.cut(data, linear_bce(), SIZE)
-    drawn = Labels.draw(data, cut, SIZE, Conditions(adversaries=1.0), 0, torch.float32)
+    drawn = Labels.draw(data, SIZE, Conditions(adversaries=1.0), 0, torch.float32)
     found = Batches([cut], [drawn]).get(torch.tensor([2, 0, 1]), torch.tensor([4, 0, 2]))
     for k, (edge, number) in enumerate([(2, 4), (0, 0), (1, 2)]):
         part = slice(number * SIZE, number * SIZE + SIZE)
@@ -135,7 +134,7 @@ def test_a_batch_is_found_by_edge_and_number() -> None:
 def test_stacked_runs_on_one_data_set_share_its_inputs_but_not_their_labels() -> None:
     data = measured(2, 4, SIZE, task="classify")
     cut = Inputs.cut(data, linear_bce(), SIZE)
-    runs = [Labels.draw(data, cut, SIZE, Conditions(adversaries=a), 0, torch.float32) for a in (0.0, 1.0)]
+    runs = [Labels.draw(data, SIZE, Conditions(adversaries=a), 0, torch.float32) for a in (0.0, 1.0)]
     both = Batches([cut, cut], runs)
     assert both.count == [4] * 4
     plain, flipped = both.get(torch.tensor([1]), torch.tensor([3])), both.get(torch.tensor([3]), torch.tensor([3]))
@@ -147,7 +146,7 @@ def test_stacked_runs_on_one_data_set_share_its_inputs_but_not_their_labels() ->
 def test_stacked_runs_on_two_data_sets_have_their_own_inputs() -> None:
     data = [measured(2, 4, SIZE, seed=s) for s in (0, 1)]
     cuts = [Inputs.cut(d, linear(), SIZE) for d in data]
-    runs = [Labels.draw(d, c, SIZE, Conditions(), 0, torch.float32) for d, c in zip(data, cuts, strict=True)]
+    runs = [Labels.draw(d, SIZE, Conditions(), 0, torch.float32) for d in data]
     both = Batches(cuts, runs)
     found = both.get(torch.tensor([0, 2]), torch.tensor([1, 1]))
     for k in range(2):
@@ -159,7 +158,7 @@ def test_rows_of_batches_are_those_of_their_ids() -> None:
     data = shop_data()
     model = factors(30, 20)
     cut = Inputs.cut(data, model, SIZE)
-    batches = Batches([cut], [Labels.draw(data, cut, SIZE, Conditions(), 0, torch.float32)])
+    batches = Batches([cut], [Labels.draw(data, SIZE, Conditions(), 0, torch.float32)])
     users, items = batches.rows(torch.tensor([1]), torch.tensor([2]))
     ids = data.streams[1].inputs["item"][2 * SIZE : 3 * SIZE]
     assert set(items[0].tolist()) - {20} == set(ids.tolist())

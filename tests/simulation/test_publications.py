@@ -28,9 +28,8 @@ def move(some: ModelState, by: float) -> None:
 def test_the_first_generation_is_the_initial_model() -> None:
     some = models()
     found = Publications(some, 2, ())
-    slot, number = found.slot(torch.arange(EDGES), 0, found.number)
-    assert number.tolist() == [0] * EDGES
-    assert torch.equal(found.dense.flatten(0, 1)[slot], some.dense)
+    place = found.places(torch.arange(EDGES), found.number)
+    assert torch.equal(found.all_dense[place], some.dense)
     assert all(int(v.max()) == 0 for v in found.version)
 
 
@@ -95,11 +94,11 @@ def test_older_generations_can_be_read_as_they_were() -> None:
         dense.append(some.dense[1].clone())
         rows.append(row)
         for staleness in range(depth):
-            slot, number = found.slot(edge, staleness, found.number[edge])
-            assert number.item() == max(0, generation - staleness)
-            assert torch.equal(found.dense.flatten(0, 1)[slot[0]], dense[number.item()])
-            assert torch.equal(found.tables[1].flatten(0, 1)[slot[0]], rows[number.item()])
-            assert int(found.records.flatten()[slot[0]]) == number.item()
+            number = max(0, generation - staleness)
+            place = found.places(edge, torch.tensor([number]))[0]
+            assert torch.equal(found.all_dense[place], dense[number])
+            assert torch.equal(found.all_tables[1][place], rows[number])
+            assert int(found.all_records[place]) == number
 
 
 def test_edges_in_different_generations_publish_together() -> None:
@@ -110,9 +109,8 @@ def test_edges_in_different_generations_publish_together() -> None:
     found.publish(torch.tensor([0]), some, none, records)
     move(some, 1.0)
     found.publish(torch.tensor([0, 2]), some, none, records)
-    slot, number = found.slot(torch.arange(EDGES), 0, found.number)
-    assert number.tolist() == [2, 0, 1]
-    now = found.dense.flatten(0, 1)[slot]
+    assert found.number.tolist() == [2, 0, 1]
+    now = found.all_dense[found.places(torch.arange(EDGES), found.number)]
     assert torch.equal(now[[0, 2]], some.dense[[0, 2]])
     assert torch.equal(now[1], initial[1])
 
@@ -126,7 +124,7 @@ def test_a_newcomer_starts_from_the_named_publications_of_others() -> None:
         found.publish(torch.tensor([0]), some, trained, torch.ones(EDGES, dtype=torch.long))
     published = some.copy()
     move(some, 7.0)
-    found.give({0: 3}, some, 2)
+    found.give([int(found.places(torch.tensor(0), torch.tensor(3)))], some, 2)
     assert torch.equal(some.dense[2], published.dense[0])
     for mine, theirs in zip(some.tables, published.tables, strict=True):
         assert torch.equal(mine.value[2], theirs.value[0])

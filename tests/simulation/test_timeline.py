@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alphaedge import Conditions
-from alphaedge.simulation.batches import Inputs
+from alphaedge.simulation.batches import batch_times
 from alphaedge.simulation.timeline import Timeline, levels
 
-from .fleets import linear, measured
+from .fleets import measured
 
 
 def timeline(
@@ -17,8 +17,7 @@ def timeline(
 ) -> Timeline:
     """Edges whose batches are spread over 10 days, some more densely."""
     data = measured(len(counts), counts, 2, times=lambda edge, events: torch.linspace(0, 10, events).double())
-    inputs = Inputs.cut(data, linear(), 2)
-    return Timeline(inputs, clock, conditions or Conditions(), every)  # type: ignore[arg-type]
+    return Timeline(batch_times(data, 2), clock, conditions or Conditions(), every)  # type: ignore[arg-type]
 
 
 def test_event_time_runs_from_zero_to_one_over_all_edges() -> None:
@@ -38,7 +37,7 @@ def test_by_batch_index_all_edges_are_in_lock_step() -> None:
 
 def test_events_of_a_single_moment_do_no_harm() -> None:
     data = measured(2, 3, 2, times=lambda edge, events: torch.full((events,), 7.0).double())
-    found = Timeline(Inputs.cut(data, linear(), 2), "event-time", Conditions(), 2)
+    found = Timeline(batch_times(data, 2), "event-time", Conditions(), 2)
     assert torch.cat(found.moments).tolist() == [0.0] * 6
 
 

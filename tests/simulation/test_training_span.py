@@ -37,7 +37,7 @@ def setting() -> Setting:
     data = shop_data(edges=EDGES, events=100)
     model = factors(30, 20)
     inputs = Inputs.cut(data, model, SIZE)
-    batches = Batches([inputs], [Labels.draw(data, inputs, SIZE, Conditions(), 0, torch.float32)])
+    batches = Batches([inputs], [Labels.draw(data, SIZE, Conditions(), 0, torch.float32)])
     models = ModelState.start([model], [0] * EDGES)
     return Setting(batches, OneAtATime(model), models)
 

@@ -46,6 +46,14 @@ Engine = Annotated[
         show_default=True,
     ),
 ]
+Shards = Annotated[
+    int,
+    typer.Option(
+        help="Cut each fleet into so many parts, each in a process of its own.",
+        rich_help_panel=_WORK_PANEL,
+        show_default=True,
+    ),
+]
 RayAddress = Annotated[
     str | None,
     option(

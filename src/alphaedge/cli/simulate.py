@@ -33,6 +33,8 @@ alphaedge simulate --methods alphaedge,median=mypackage.rules:median
 alphaedge simulate --edges 10000 --methods alphaedge,noagg --out results/large --resume
 
 alphaedge simulate --seeds 20 --engine ray --ray-address auto
+
+alphaedge simulate --edges 10000 --shards 4 --out results/large
 """
 _METHOD: Final = "Method"
 _CONDITIONS: Final = "Conditions"
@@ -138,6 +140,7 @@ def simulate(
     jobs: options.Jobs = None,
     engine: options.Engine = "local",
     ray_address: options.RayAddress = None,
+    shards: options.Shards = 1,
 ) -> None:
     """Simulate edges that learn with AlphaEdge and with its rivals, and compare the methods."""
     from rich.console import Console
@@ -191,9 +194,9 @@ def simulate(
         settings = config.load(config_file, overrides) if config_file else config.build(overrides)
         settings = dataset.resolve(settings, console)
         check_writable(out, json)
-        checkpoints = _checkpoints(out, resume=resume)
+        checkpoints = _checkpoints(out, resume=resume, shards=shards)
         seconds = parse_duration("checkpoint_every", checkpoint_every)
-        with open_workers(engine, ray_address, jobs) as workers:
+        with open_workers(engine, ray_address, jobs, shards) as workers:
             results = run_with_progress(settings, workers, checkpoints, seconds, console)
         if out is not None:
             results.save(out)
@@ -207,8 +210,12 @@ def simulate(
         raise typer.Exit(EXIT_INTERRUPTED)
 
 
-def _checkpoints(out: Path | None, *, resume: bool) -> Path | None:
-    """The folder for checkpoints in the results folder."""
+def _checkpoints(out: Path | None, *, resume: bool, shards: int) -> Path | None:
+    """The folder for checkpoints in the results folder; there are none of a fleet in shards."""
+    if shards > 1:
+        if resume:
+            raise InvalidValue("resume", True, "no resume with --shards: a fleet in shards writes no checkpoints")
+        return None
     if out is None:
         if resume:
             raise InvalidValue("resume", True, "--out, the folder of the simulation to go on with")

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 class Adversaries:
     """The attack, and what the hostile edges need for it.
 
-    hostile: by run, the local numbers of the hostile edges. start: dense parts at the start, [edges, D].
+    hostile: by run, the local numbers of the hostile edges. own: the numbers of the edges in this world. start: their
+    dense parts at the start, [edges, D].
     """
 
-    def __init__(self, attack: Attack, hostile: Sequence[Sequence[int]], n: int, start: Tensor) -> None:
-        self._attack, self._hostile, self._n = attack, hostile, n
-        self._edges = {run * n + local for run, some in enumerate(hostile) for local in some}
+    def __init__(self, attack: Attack, hostile: Sequence[Sequence[int]], n: int, own: range, start: Tensor) -> None:
+        self._attack, self._hostile, self._n, self._own = attack, hostile, n, own
+        everybody = {run * n + local for run, some in enumerate(hostile) for local in some}
+        self._edges = {edge for edge, number in enumerate(own) if number in everybody}
         self._start = {edge: start[edge].clone() for edge in self._edges}
         self.first: dict[int, list[Tensor]] = {}  # by edge, its first publication: the dense part, then the tables
 
@@ -43,8 +45,8 @@ class Adversaries:
                 rows[-1] = False
         places = [rows.nonzero().squeeze(1) for rows in trained]
         forgery = _published(published, slot, edge, places)
-        forgery.shares = dict(world.announced[edge][-1][1])
-        run, local = divmod(edge, self._n)
+        forgery.shares = dict(world.announced[self._own[edge]][-1][1])
+        run, local = divmod(self._own[edge], self._n)
         rng = torch.Generator().manual_seed(world.rng(edge, "attack").getrandbits(60))
         victim = self._victim(world, edge, places, forgery)
         dense, *tables = self.first[edge]
@@ -58,11 +60,11 @@ class Adversaries:
         for table, version, place, rows in zip(published.tables, published.version, places, forgery.rows, strict=True):
             table[slot, edge, place] = rows
             version[slot, edge, place] = number
-        world.announced[edge][-1] = (world.moment[edge], dict(forgery.shares))
+        world.announced[self._own[edge]][-1] = (world.moment[edge], dict(forgery.shares))
 
     def _victim(self, world: "World", edge: int, places: Sequence[Tensor], own: Forgery) -> Forgery | None:
         """The newest publication of an honest edge at this moment, the same edge each time."""
-        run, local = divmod(edge, self._n)
+        run, local = divmod(self._own[edge], self._n)
         honest = [j for j in range(self._n) if j not in self._hostile[run]]
         if not honest:
             return None
@@ -70,7 +72,7 @@ class Adversaries:
         number = world.newest_at(other, world.moment[edge])
         if not number:
             return None
-        slot = number % world.published.depth
+        slot, other = number % world.published.depth, other - self._own.start
         theirs = _published(world.published, slot, other, places)
         for t, (version, place) in enumerate(zip(world.published.version, places, strict=True)):
             lacking = version[slot, other, place] == 0

@@ -17,22 +17,31 @@ from alphaedge.simulation.conditions import Conditions
 Clock = Literal["event-time", "batch-index"]
 
 
+def batch_times(data: Dataset, size: int) -> list[Tensor]:
+    """For each edge, when the last event of each of its batches happened."""
+    return [s.times[size - 1 : len(s) // size * size : size].double() for s in data.streams]
+
+
 @final
 @dataclass(frozen=True)
 class Inputs:
-    """The batches of a data set, of all edges end to end: [T, B, ...]; edge e has those from ``start[e]`` on."""
+    """The batches of a data set, of some edges end to end: [T, B, ...]; the e-th has those from ``start[e]`` on."""
 
     inputs: tuple[Tensor, ...]
     rows: tuple[Tensor, ...]
-    times: Tensor  # [T], when the last event of the batch happened
     start: list[int]
     count: list[int]
 
     @classmethod
-    def cut(cls, data: Dataset, model: Model, size: int) -> "Inputs":
-        """Batches of ``size`` events; what is left at a stream's end is too small for a batch and stays out."""
-        count = [len(s) // size for s in data.streams]
-        for edge, batches in enumerate(count):
+    def cut(cls, data: Dataset, model: Model, size: int, edges: range | None = None) -> "Inputs":
+        """Batches of ``size`` events; what is left at a stream's end is too small for a batch and stays out.
+
+        edges: those whose batches are wanted; None for all.
+        """
+        edges = range(len(data.streams)) if edges is None else edges
+        streams = data.streams[edges.start : edges.stop]
+        count = [len(s) // size for s in streams]
+        for edge, batches in zip(edges, count, strict=True):
             if not batches:
                 name = f"edge {data.names[edge] if data.names else edge}: events"
                 raise InvalidValue(name, len(data.streams[edge]), f"at least one batch of {size}")
@@ -48,15 +57,14 @@ class Inputs:
                     raise InvalidValue(f"rows of id table {table.name}", table.rows, allowed)
         raw = []
         for name in model.fields:
-            parts = [s.inputs[name][: c * size] for s, c in zip(data.streams, count, strict=True)]
+            parts = [s.inputs[name][: c * size] for s, c in zip(streams, count, strict=True)]
             joined = torch.cat(parts)
             if joined.is_floating_point():
                 joined = joined.to(model.dtype)
             raw.append(joined.view(-1, size, *joined.shape[1:]))
-        times = torch.cat([s.times[size - 1 : c * size : size] for s, c in zip(data.streams, count, strict=True)])
         inputs, rows = compact(raw, model.tables)
         start = [sum(count[:e]) for e in range(len(count))]
-        return cls(tuple(inputs), tuple(rows), times.double(), start, count)
+        return cls(tuple(inputs), tuple(rows), start, count)
 
 
 @final
@@ -69,15 +77,22 @@ class Labels:
 
     @classmethod
     def draw(
-        cls, data: Dataset, inputs: Inputs, size: int, conditions: Conditions, seed: int, dtype: torch.dtype
+        cls,
+        data: Dataset,
+        size: int,
+        conditions: Conditions,
+        seed: int,
+        dtype: torch.dtype,
+        edges: range | None = None,
     ) -> "Labels":
-        """The labels under the run's noise and adversaries."""
+        """The labels under the run's noise and adversaries. edges: those whose labels are wanted; None for all."""
         hostile = set(conditions.draw_adversaries(len(data.streams), seed))
         scored, taught = [], []
         if not conditions.make_attack().flips_labels:
             hostile = set()
-        for edge, stream in enumerate(data.streams):
-            labels = stream.labels[: inputs.count[edge] * size].to(dtype)
+        for edge in edges if edges is not None else range(len(data.streams)):
+            stream = data.streams[edge]
+            labels = stream.labels[: len(stream) // size * size].to(dtype)
             noise = conditions.label_noise if edge in conditions.noisy_edges else 0.0
             noise = noise or data.noise.get(edge, 0.0)
             if noise:
@@ -98,7 +113,7 @@ class Batches:
 
     def __init__(self, inputs: list[Inputs], labels: list[Labels], device: torch.device | str = "cpu") -> None:
         unique = list({id(i): i for i in inputs}.values())
-        shift = {id(i): sum(len(u.times) for u in unique[:n]) for n, i in enumerate(unique)}
+        shift = {id(i): sum(sum(u.count) for u in unique[:n]) for n, i in enumerate(unique)}
         self._inputs = tuple(_joined(x).to(device) for x in zip(*(u.inputs for u in unique), strict=True))
         self._rows = tuple(_joined(x).to(device) for x in zip(*(u.rows for u in unique), strict=True))
         self.scored = _joined([x.scored for x in labels])

@@ -120,7 +120,7 @@ def _tensors(engine: Engine) -> Iterator[tuple[str, Tensor]]:
     log, published = world.log, world.published
     yield from _model_tensors(engine.models)
     yield from engine.judge.tensors() if engine.judge else ()
-    for name in ("number", "records", "dense"):
+    for name in ("number", "records", "dense"):  # of the edges here: guests come and go
         yield f"published.{name}", getattr(published, name)
     for t, (table, version) in enumerate(zip(published.tables, published.version, strict=True)):
         yield f"published.table.{t}", table

@@ -3,7 +3,8 @@
 Everything that learns is in ``core``; here is only who does it when.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from math import inf
 from typing import Final, final
 
 import torch
@@ -14,8 +15,10 @@ from alphaedge.core.online import Online
 from alphaedge.core.round import join
 from alphaedge.core.start import START_MODELS
 from alphaedge.simulation.judge import Judge
+from alphaedge.simulation.pulling import Publication, pull
 from alphaedge.simulation.rounds import aggregate_group
 from alphaedge.simulation.run_log import Progress, RunLog
+from alphaedge.simulation.shards import gather
 from alphaedge.simulation.timeline import levels
 from alphaedge.simulation.training_span import Plan, TrainingSpan, run_span
 from alphaedge.simulation.world import World
@@ -45,7 +48,8 @@ class Engine:
     def run(self, progress: Callable[[Progress], None] = lambda _: None) -> RunLog:
         """Run every stream to its end."""
         world = self.world
-        total = sum(last - first for t in world.timelines for first, last in zip(t.first, t.last, strict=True))
+        here = [world.where(edge) for edge in range(len(world.models))]
+        total = sum(timeline.last[local] - timeline.first[local] for timeline, local in here)
         publish_first = world.method.publish == "trained"
         while due := self._due():
             for group in due:
@@ -55,8 +59,7 @@ class Engine:
                 lost = self._reset_lost(meeting)
                 if publish_first:
                     aggregate_group(world, meeting, min(self.block, MIX_BLOCK), lost)
-                for edge in joining:
-                    self._join(edge)
+                self._join(joining)
                 if not publish_first:
                     aggregate_group(world, meeting, min(self.block, MIX_BLOCK), lost)
             self._train()
@@ -77,47 +80,69 @@ class Engine:
         return lost
 
     def _due(self) -> list[list[int]]:
-        """Groups of edges whose next event may happen now: no earlier one waits for untrained batches."""
-        world, publish_first = self.world, self.world.method.publish == "trained"
-        merged: list[list[int]] = []
-        for run, timeline in enumerate(world.timelines):
-            everybody = range(run * world.n, (run + 1) * world.n)
-            waiting = [e for e in everybody if world.phase[e] in ("to join", "to aggregate")]
-            if not waiting:
-                continue
-            if not world.method.aggregation.uses_peers:
-                groups = [waiting]
-            else:
-                horizon = min(timeline.moment(e % world.n, world.span_end(e)[0]) for e in waiting)
-                soonest = min(world.moment[e] for e in waiting)
-                when = {e: world.moment[e] for e in waiting if world.moment[e] < horizon or world.moment[e] == soonest}
-                groups = [list(when)] if publish_first else self._in_order(when, everybody)
-            merged += [[] for _ in range(len(groups) - len(merged))]
-            for depth, group in enumerate(groups):
-                merged[depth] += group
-        return merged
+        """Groups of edges whose next event may happen now: no earlier one waits for untrained batches.
 
-    def _in_order(self, when: Mapping[int, float], everybody: Sequence[int]) -> list[list[int]]:
+        Every shard finds as many groups; in some it may have no edge.
+        """
+        world = self.world
+        waiting = [e for e, phase in enumerate(world.phase) if phase in ("to join", "to aggregate")]
+        if not world.method.aggregation.uses_peers:
+            return [waiting] if any(gather(world.shards, bool(waiting))) else []
+        bounds: list[tuple[float, float]] = [(inf, inf)] * len(world.seeds)  # by run: the horizon, the soonest event
+        for edge in waiting:
+            timeline, local = world.where(edge)
+            run, end = world.own[edge] // world.n, timeline.moment(local, world.span_end(edge)[0])
+            bounds[run] = min(bounds[run][0], end), min(bounds[run][1], world.moment[edge])
+        everywhere = zip(*gather(world.shards, bounds), strict=True)
+        bounds = [(min(ends), min(moments)) for ends, moments in (zip(*run, strict=True) for run in everywhere)]
+        if all(soonest == inf for _, soonest in bounds):
+            return []
+        due = []
+        for edge in waiting:
+            horizon, soonest = bounds[world.own[edge] // world.n]
+            if world.moment[edge] < horizon or world.moment[edge] == soonest:
+                due.append(edge)
+        return [due] if world.method.publish == "trained" else self._in_order(due)
+
+    def _in_order(self, due: list[int]) -> list[list[int]]:
         """Groups of events one after the other, where an edge reads what others have mixed before."""
         world = self.world
-        late = {e for e in when if world.phase[e] == "to join" and world.moment[e] > 0}
-        return levels(when, {e: everybody if e in late else world.neighbours(e) for e in when})
+        events: dict[int, tuple[float, Sequence[int]]] = {}
+        for edge in due:
+            late = world.phase[edge] == "to join" and world.moment[edge] > 0
+            everybody = range(world.base(edge), world.base(edge) + world.n)
+            events[world.own[edge]] = world.moment[edge], everybody if late else world.neighbours(edge)
+        for others in gather(world.shards, events):
+            events |= others
+        merged: list[list[int]] = []
+        for run in range(len(world.seeds)):
+            some = {number: event for number, event in sorted(events.items()) if number // world.n == run}
+            groups = levels({e: some[e][0] for e in some}, {e: some[e][1] for e in some})
+            merged += [[] for _ in range(len(groups) - len(merged))]
+            for depth, group in enumerate(groups):
+                merged[depth] += [number - world.own.start for number in group if number in world.own]
+        return merged
 
-    def _join(self, edge: int) -> None:
-        """Let an edge in: first neighbours and, if it comes late, a model of peers to start from."""
+    def _join(self, edges: list[int]) -> None:
+        """Let edges in: first neighbours and, if they come late, a model of peers to start from."""
         world = self.world
-        timeline, local = world.where(edge)
-        candidates, base = world.candidates(edge), world.base(edge)
-        world.links[edge] = join(world.method, local, candidates, world.rng(edge, "first peers"))
-        world.phase[edge] = "to train" if world.at[edge] < timeline.last[local] else "done"
-        if timeline.join[local] > 0 and world.conditions.bootstrap:
-            numbers = {base + j: world.newest_at(base + j, world.moment[edge]) for j in candidates if j != local}
-            models = [j for j, number in numbers.items() if number]
-            if models:
+        sources: dict[int, list[Publication]] = {}
+        for edge in edges:
+            timeline, local = world.where(edge)
+            candidates, base = world.candidates(edge), world.base(edge)
+            world.links[edge] = join(world.method, local, candidates, world.rng(edge, "first peers"))
+            world.phase[edge] = "to train" if world.at[edge] < timeline.last[local] else "done"
+            if timeline.join[local] > 0 and world.conditions.bootstrap:
+                numbers = {base + j: world.newest_at(base + j, world.moment[edge]) for j in candidates if j != local}
+                models = [j for j, number in numbers.items() if number]
                 chosen = world.rng(edge, "bootstrap").sample(models, min(START_MODELS, len(models)))
-                sources = {j: numbers[j] for j in chosen}
-                for state in (world.models, self.home) if self.home else (world.models,):
-                    world.published.give(sources, state, edge)
+                sources[edge] = [(j, numbers[j]) for j in chosen]
+        if world.conditions.joins:
+            every_row = [torch.ones_like(rows[0], dtype=torch.bool) for rows in world.known_since]
+            places = pull(world, {one for some in sources.values() for one in some}, every_row)
+            for edge, some in sources.items():
+                for state in (world.models, self.home) if some and self.home else (world.models,) if some else ():
+                    world.published.give([places[one] for one in some], state, edge)
 
     def _train(self) -> None:
         """Let every edge that can run to the eve of its next aggregation."""
@@ -126,11 +151,13 @@ class Engine:
         size = max(1, self.block // 2) if self.home else self.block
         for start in range(0, len(edges), size):
             self._run_block(edges[start : start + size])
+        for stopped in gather(world.shards, world.log.stopped):
+            world.log.stopped |= stopped
         for edge in edges:
             end, world.at[edge] = world.span_end(edge)
             timeline, local = world.where(edge)
             world.moment[edge] = timeline.moment(local, end)
-            world.phase[edge] = "done" if end is None or edge in world.log.stopped else "to aggregate"
+            world.phase[edge] = "done" if end is None or world.own[edge] in world.log.stopped else "to aggregate"
             world.pending[edge] = []
 
     def _plan(self, edge: int, *, home: bool = False) -> Plan:
@@ -185,9 +212,11 @@ class Engine:
 
     def _stop_the_broken(self, edges: Tensor) -> None:
         world = self.world
-        for edge in sorted(set(edges.tolist()) - set(world.log.stopped)):
-            run, local = divmod(edge, world.n)
-            world.log.stopped[edge] = (
+        for edge in sorted(set(edges.tolist())):
+            run, local = divmod(world.own[edge], world.n)
+            if world.own[edge] in world.log.stopped:
+                continue
+            world.log.stopped[world.own[edge]] = (
                 f"seed {world.seeds[run]}, edge {local}: the loss is no longer finite; the edge stops after "
                 f"aggregation {int(world.aggregations[edge])}, the others continue"
             )

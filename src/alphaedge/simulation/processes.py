@@ -50,7 +50,7 @@ class Processes:
         numbered = enumerate(tasks, 1)
         others = set(multiprocessing.active_children())
         waiting: set[Future[Outcome | None]] = set()
-        with pool, _asked_to_stop() as stop:
+        with pool, asked_to_stop() as stop:
             try:
                 while True:
                     free = islice(numbered, self.count - len(waiting))
@@ -86,9 +86,8 @@ class _Worker:
 
     @classmethod
     def start(cls, reports: Any, taken: Any, stopped: Any) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+        follow_parent()
         reports.cancel_join_thread()  # a parent that has gone on reads no more reports
-        threading.Thread(target=_end_with_parent, daemon=True).start()
         with taken.get_lock():
             place, taken.value = taken.value, taken.value + 1
         cls.here = cls(place, reports, stopped)
@@ -105,6 +104,12 @@ class _Worker:
             return None
 
 
+def follow_parent() -> None:
+    """Leave Ctrl-C to the parent of this process, and end with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
 def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -113,7 +118,7 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _asked_to_stop() -> Iterator[threading.Event]:
+def asked_to_stop() -> Iterator[threading.Event]:
     """Ctrl-C as a flag: an exception in the midst of things could lose a run that has just finished."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():

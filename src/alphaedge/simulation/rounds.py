@@ -9,7 +9,9 @@ from torch import Tensor
 from alphaedge.core.aggregation import HeldModels
 from alphaedge.core.exchange import traffic
 from alphaedge.core.round import Round, mix, select
+from alphaedge.simulation.pulling import pull
 from alphaedge.simulation.run_log import Mix
+from alphaedge.simulation.shards import gather
 from alphaedge.simulation.world import World
 
 T = TypeVar("T")
@@ -33,14 +35,13 @@ def aggregate_group(world: World, edges: list[int], block: int, lost: Sequence[i
         world.publish(edges)
     able = [e for e in edges if world.pending[e]]
     mixing = [e for e in able if e not in lost]
-    for start in range(0, len(mixing), block):
+    for start in range(0, max(gather(world.shards, len(mixing))), block):  # in step with the other shards
         _mix(world, mixing[start : start + block])
     for edge in able:
-        base, links = world.base(edge), world.links[edge]
         select(
             method,
-            edge - base,
-            links,
+            world.where(edge)[1],
+            world.links[edge],
             aggregations=int(world.aggregations[edge]),
             candidates=world.candidates(edge),
             topology=world.topology(edge),
@@ -75,16 +76,20 @@ def _mix(world: World, edges: list[int]) -> None:
     """Pull and mix; an edge that nobody answers goes on with its own model."""
     present_of = {e: world.present(e) for e in edges}
     edges = [e for e in edges if any(present_of[e])]
+    device, links = world.device, [world.links[e] for e in edges]
+    some = torch.tensor(edges, dtype=torch.long, device=device)
+    wanted = _wanted(world, edges) if world.method.adopt_rows and world.models.tables else []
+    known = [_known_at_pull(since[some], world.aggregations[some]) for since in world.known_since]
+    read = {e: [max(0, number - world.conditions.staleness) for number in world.newest(e)] for e in edges}
+    pairs = {e: list(zip(world.neighbours(e), read[e], strict=True)) for e in edges}
+    needed = {pair for e in edges for pair, there in zip(pairs[e], present_of[e], strict=True) if there}
+    places = pull(world, needed, [(k | w).any(0) for k, w in zip(known, wanted or known, strict=True)])
     if not edges:
         return
-    device, links = world.device, [world.links[e] for e in edges]
-    some = torch.tensor(edges, device=device)
     width = max(len(link.neighbours) for link in links)
-    peers = torch.tensor([_padded(world.neighbours(e), width, e) for e in edges], device=device)
     present = torch.tensor([_padded(present_of[e], width, False) for e in edges], device=device)
-    newest = torch.tensor([_padded(world.newest(e), width, 0) for e in edges], device=device)
-    slot, number = world.published.slot(peers, world.conditions.staleness, newest)
-    wanted = _wanted(world, edges) if world.method.adopt_rows and world.models.tables else []
+    number = torch.tensor([_padded(read[e], width, 0) for e in edges], device=device)
+    slot = torch.tensor([_padded([places.get(p, e) for p in pairs[e]], width, e) for e in edges], device=device)
     _log_pulls(world, edges, slot, number, present, wanted)
     revealed = torch.tensor([world.pending[e] for e in edges], device=device)
     pool, own = world.published, world.records[some].unsqueeze(1)
@@ -96,18 +101,18 @@ def _mix(world: World, edges: list[int]) -> None:
             models=models,
             links=links,
             held=HeldModels(
-                pool.dense.flatten(0, 1),
-                tuple(t.flatten(0, 1) for t in pool.tables),
-                tuple((v > 0).flatten(0, 1) for v in pool.version),
-                {name: b.flatten(0, 1) for name, b in pool.statistics.items() if world.method.statistics == "mixed"},
+                pool.all_dense,
+                tuple(pool.all_tables),
+                tuple(v > 0 for v in pool.all_version),
+                pool.all_statistics if world.method.statistics == "mixed" else {},
                 slot,
                 present,
             ),
             publications=number.tolist(),
             aggregations=world.aggregations[some].tolist(),
-            records=torch.cat([own, pool.records.flatten()[slot]], dim=1).to(world.models.dense.dtype),
+            records=torch.cat([own, pool.all_records[slot]], dim=1).to(world.models.dense.dtype),
             batches=[world.batches.get(some, numbers) for numbers in revealed.unbind(1)],
-            known=[_known_at_pull(since[some], world.aggregations[some]) for since in world.known_since],
+            known=known,
             wanted=wanted,
         ),
     )
@@ -144,7 +149,7 @@ def _log_pulls(
     cost = traffic(
         dense_bytes=models.dense.shape[1] * models.dense.element_size(),
         row_bytes=[t.value.shape[2] * t.value.element_size() for t in models.tables],
-        versions=[v.flatten(0, 1)[slot] for v in world.published.version],
+        versions=[version[slot] for version in world.published.all_version],
         known_since=[since[edges] for since in world.known_since],
         publication=slot.new_tensor([_padded([x.publication for x in row], width, -1) for row in held]),
         pulled_at=slot.new_tensor([_padded([x.pulled_at for x in row], width, -1) for row in held]),

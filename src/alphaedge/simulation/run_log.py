@@ -1,7 +1,7 @@
 """What a run leaves behind: predictions and scores per batch, weights per aggregation, pulls, bytes, messages."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -39,6 +39,16 @@ class Progress:
     batches: int
     total: int
     score: float | None = None
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Progress]") -> "Progress":
+        """That of a fleet, from that of its shards. The score is a mean over batches."""
+        if len(parts) == 1:
+            return parts[0]
+        scored = [(part.score, part.batches) for part in parts if part.score is not None]
+        weight = sum(batches for _, batches in scored)
+        score = sum(score * batches for score, batches in scored) / weight if weight else None
+        return cls(sum(part.batches for part in parts), sum(part.total for part in parts), score)
 
 
 @final

@@ -1,6 +1,7 @@
 """The result of one run: one method under one seed, as tidy tables and means."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -9,7 +10,6 @@ import torch
 
 from alphaedge import scoring
 from alphaedge.data.stream import Dataset
-from alphaedge.simulation.batches import Inputs
 from alphaedge.simulation.world import World
 
 
@@ -34,14 +34,16 @@ class RunResult:
     seconds: float
 
     @classmethod
-    def of(cls, name: str, world: World, run: int, data: Dataset, inputs: Inputs, seconds: float) -> "RunResult":
-        """Cut one run out of a world that has run to its end."""
+    def of(cls, name: str, world: World, run: int, data: Dataset, seconds: float) -> "RunResult":
+        """Cut one run out of a world that has run to its end: of the edges that it holds."""
         record, batches, timeline, seed = world.log, world.batches, world.timelines[run], world.seeds[run]
-        n, first = world.n, run * world.n
+        n = world.n
+        here = {number % n: edge for edge, number in enumerate(world.own) if number // n == run}
+        edges = list(here.values())
         hostile = world.conditions.draw_adversaries(n, seed)
         frames, per_edge, pooled, losses, done_batches = [], [], [], [], 0
-        for local in range(n):
-            edge, count = first + local, inputs.count[local]
+        for local, edge in here.items():
+            count = batches.count[edge]
             place = slice(int(batches.at_label[edge]), int(batches.at_label[edge]) + count)
             done = record.done[place]
             number = done.nonzero().flatten()
@@ -71,8 +73,8 @@ class RunResult:
             weights=pl.DataFrame(
                 [
                     (name, seed, e, mix.aggregation, mix.moment, peer, share)
-                    for e in range(n)
-                    for mix in record.mixes[first + e]
+                    for e, edge in here.items()
+                    for mix in record.mixes[edge]
                     for peer, share in [(e, mix.own), *mix.peers.items()]
                 ],
                 schema=WEIGHTS,
@@ -81,8 +83,8 @@ class RunResult:
             pulls=pl.DataFrame(
                 [
                     (name, seed, e, peer, link.count, link.bytes)
-                    for e in range(n)
-                    for peer, link in record.pulls[first + e].items()
+                    for e, edge in here.items()
+                    for peer, link in record.pulls[edge].items()
                 ],
                 schema=PULLS,
                 orient="row",
@@ -90,12 +92,32 @@ class RunResult:
             per_edge=per_edge,
             pooled=pooled,
             losses=losses,
-            honest=[e not in hostile for e in range(n)],
-            stopped=sum(first <= edge < first + n for edge in record.stopped),
-            bytes=_three(record.bytes[first : first + n].sum(0).tolist()),
-            beyond_start=sum(record.beyond_start[first : first + n]),
+            honest=[local not in hostile for local in here],
+            stopped=sum(world.own[edge] in record.stopped for edge in edges),
+            bytes=_three(record.bytes[edges].sum(0).tolist()),
+            beyond_start=sum(record.beyond_start[edge] for edge in edges),
             edge_batches=done_batches,
             seconds=seconds,
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence["RunResult"]) -> "RunResult":
+        """One run out of those of its shards, in the order of their edges."""
+        return cls(
+            method=parts[0].method,
+            seed=parts[0].seed,
+            scores=pl.concat([part.scores for part in parts]),
+            weights=pl.concat([part.weights for part in parts]),
+            pulls=pl.concat([part.pulls for part in parts]),
+            per_edge=[value for part in parts for value in part.per_edge],
+            pooled=[value for part in parts for value in part.pooled],
+            losses=[value for part in parts for value in part.losses],
+            honest=[value for part in parts for value in part.honest],
+            stopped=sum(part.stopped for part in parts),
+            bytes=_three([sum(part.bytes[i] for part in parts) for i in range(3)]),
+            beyond_start=sum(part.beyond_start for part in parts),
+            edge_batches=sum(part.edge_batches for part in parts),
+            seconds=max(part.seconds for part in parts),
         )
 
     def mean(self, values: list[float | None]) -> float | None:

@@ -23,14 +23,15 @@ from alphaedge.data.table import load as load_table
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp
 from alphaedge.scoring import score_windows
-from alphaedge.simulation.batches import Batches, Inputs, Labels
+from alphaedge.simulation.batches import Batches, Inputs, Labels, batch_times
 from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.checkpoint import Checkpoints, describe, restore, save
 from alphaedge.simulation.config import Settings
-from alphaedge.simulation.engine import BLOCK, Engine
+from alphaedge.simulation.engine import BLOCK, MIX_BLOCK, Engine
 from alphaedge.simulation.recording_cache import RecordingCache, recording_cache
 from alphaedge.simulation.run_log import Progress, RunLog
 from alphaedge.simulation.run_result import RunResult
+from alphaedge.simulation.shards import OneShard, Shards, cut, gather
 from alphaedge.simulation.timeline import Timeline
 from alphaedge.simulation.world import World
 
@@ -136,13 +137,13 @@ class WorkerCache:
         if key not in self._loaded:
             self._loaded = {key: make()}
 
-    def inputs(self, data: Dataset, model: Model, size: int, keep: int) -> Inputs:
-        """The batches of a data set, as the model takes them; the last ``keep`` are kept, like the data."""
-        key = (id(data), model.fields, model.dtype, tuple((t.fields, t.rows) for t in model.tables), size)
+    def inputs(self, data: Dataset, model: Model, size: int, edges: range, keep: int) -> Inputs:
+        """The batches of some edges, as the model takes them; the last ``keep`` are kept, like the data."""
+        key = (id(data), model.fields, model.dtype, tuple((t.fields, t.rows) for t in model.tables), size, edges)
         if key not in self._cut:
             while len(self._cut) >= keep:
                 self._cut.pop(next(iter(self._cut)))
-            self._cut[key] = data, Inputs.cut(data, model, size)
+            self._cut[key] = data, Inputs.cut(data, model, size, edges)
         return self._cut[key][1]
 
     def backend(
@@ -157,49 +158,65 @@ class WorkerCache:
         return self._made[key]
 
 
-def run_task(task: Task, cache: WorkerCache | None = None, watch: Watch = lambda _, __: None) -> Outcome:
-    """Run the seeds of one task as one stack; the same task gives the same outcome, dropout included."""
+def run_task(
+    task: Task, cache: WorkerCache | None = None, watch: Watch = lambda _, __: None, shards: Shards | None = None
+) -> Outcome:
+    """Run the seeds of one task as one stack; the same task gives the same outcome, dropout included.
+
+    shards: those of the fleet, if there are several; the outcome is of the edges of this one. ``watch`` is called with
+    the progress of all, in the first.
+    """
     torch.set_num_threads(1)
     with fork_randomness(torch.device(task.settings.device)):
         torch.manual_seed(task.seeds[0])
-        return _run(task, cache or WorkerCache(), watch)
+        return _run(task, cache or WorkerCache(), watch, shards or OneShard())
 
 
-def _run(task: Task, cache: WorkerCache, watch: Watch) -> Outcome:
+def _run(task: Task, cache: WorkerCache, watch: Watch, shards: Shards) -> Outcome:
     settings, seeds = task.settings, task.seeds
     data = [task.data if task.data is not None else cache.data(settings, s) for s in seeds]
-    starts = 1 if settings.initial == "shared" else len(data[0].streams)
+    parts = cut([len(s) // settings.size for s in data[0].streams], shards.count)
+    edges = parts[shards.rank]  # of each run
+    shared = settings.initial == "shared"
+    starts = 1 if shared else len(data[0].streams)
     models = [
-        make_model(d, task.factory(d), s * starts + i) for d, s in zip(data, seeds, strict=True) for i in range(starts)
+        make_model(d, task.factory(d), s * starts + i)
+        for d, s in zip(data, seeds, strict=True)
+        for i in (range(1) if shared else edges)
     ]
-    model, edges = models[0], len(data[0].streams)
-    inputs = [cache.inputs(d, model, settings.size, keep=len({id(d) for d in data})) for d in data]
+    model = models[0]
+    inputs = [cache.inputs(d, model, settings.size, edges, keep=len({id(d) for d in data})) for d in data]
     labels = [
-        Labels.draw(d, i, settings.size, settings.conditions, s, model.dtype)
-        for d, i, s in zip(data, inputs, seeds, strict=True)
+        Labels.draw(d, settings.size, settings.conditions, s, model.dtype, edges)
+        for d, s in zip(data, seeds, strict=True)
     ]
     batches = Batches(inputs, labels, settings.device)
-    which = [r * starts + (e if starts > 1 else 0) for r in range(len(seeds)) for e in range(edges)]
+    which = [r if shared else r * len(edges) + e for r in range(len(seeds)) for e in range(len(edges))]
     state = ModelState.start(models, which, settings.device)
     gradients, same_pass, notes = cache.backend(task, model, state, batches, data[0])
     world = World(
         method=task.method,
         batches=batches,
-        timelines=[Timeline(i, settings.clock, settings.conditions, task.method.aggregate_every) for i in inputs],
+        timelines=[
+            Timeline(batch_times(d, settings.size), settings.clock, settings.conditions, task.method.aggregate_every)
+            for d in data
+        ],
         seeds=seeds,
         models=state,
         gradients=gradients,
         conditions=settings.conditions,
         log=RunLog(len(state), len(batches.scored), settings.size, partial(score_windows, data[0].metric, task.window)),
+        shards=shards,
+        parts=parts if shards.count > 1 else None,
+        guests=MIX_BLOCK * (task.method.selection.peers or len(data[0].streams)) if shards.count > 1 else 0,
     )
     block = BLOCK if settings.executor == "stacked" else 1
     engine = Engine(world, settings.online, same_pass=same_pass, block=block)
     del state  # the engine has copied it where edges keep a home model
     seconds = _run_engine(engine, task, watch, [len(s) for s in data[0].streams])
-    outcomes = [
-        RunResult.of(task.name, world, run, data[run], inputs[run], seconds / len(seeds)) for run in range(len(seeds))
-    ]
-    return outcomes, [f"{task.name}: {note}" for note in (*notes, *world.log.stopped.values())]
+    outcomes = [RunResult.of(task.name, world, run, data[run], seconds / len(seeds)) for run in range(len(seeds))]
+    stopped = (reason for number, reason in world.log.stopped.items() if number in world.own)
+    return outcomes, [f"{task.name}: {note}" for note in (*notes, *stopped)]
 
 
 def _run_engine(engine: Engine, task: Task, watch: Watch, events: list[int]) -> float:
@@ -207,10 +224,13 @@ def _run_engine(engine: Engine, task: Task, watch: Watch, events: list[int]) -> 
     kept, about = task.checkpoints, describe(task.settings.toml(), task.method, task.seeds, events)
     before = restore(engine, kept.file, about) if kept and kept.file.exists() else 0.0
     began = saved = time.perf_counter()
+    shards = engine.world.shards
 
     def look(progress: Progress) -> None:
         nonlocal saved
-        if watch(f"{task.name}/{task.seeds[0]}", progress):
+        whole = Progress.joined(gather(shards, progress))
+        stop = shards.rank == 0 and bool(watch(f"{task.name}/{task.seeds[0]}", whole))
+        if any(gather(shards, stop)):
             raise TaskStopped
         if kept and time.perf_counter() - saved >= kept.every:
             save(engine, kept.file, about, before + time.perf_counter() - began)

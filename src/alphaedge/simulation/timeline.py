@@ -17,27 +17,30 @@ from typing import final
 import torch
 from torch import Tensor
 
-from alphaedge.simulation.batches import Clock, Inputs
+from alphaedge.simulation.batches import Clock
 from alphaedge.simulation.conditions import Conditions
 
 
 @final
 class Timeline:
-    """Moments (0 to 1) of the batches of one run's edges, and the span in which each edge takes part."""
+    """Moments (0 to 1) of the batches of one run's edges, and the span in which each edge takes part.
 
-    def __init__(self, inputs: Inputs, clock: Clock, conditions: Conditions, aggregate_every: int) -> None:
+    times: for each edge, when its batches happen (``simulation.batches.batch_times``).
+    """
+
+    def __init__(self, times: Sequence[Tensor], clock: Clock, conditions: Conditions, aggregate_every: int) -> None:
         self.clock = clock
         self.every = aggregate_every
         self.moments: list[Tensor] = []
-        first, last = inputs.times.min(), inputs.times.max()
-        longest = max(inputs.count)
-        for start, count in zip(inputs.start, inputs.count, strict=True):
+        first, last = min(float(t.min()) for t in times), max(float(t.max()) for t in times)
+        longest = max(len(t) for t in times)
+        for own in times:
             if clock == "event-time":
-                span = (last - first).clamp(min=1e-12)
-                self.moments.append((inputs.times[start : start + count] - first) / span)
+                self.moments.append((own - first) / max(last - first, 1e-12))
             else:
-                self.moments.append(torch.arange(count, dtype=torch.float64, device=first.device) / max(1, longest - 1))
-        edges = range(len(inputs.count))
+                steps = torch.arange(len(own), dtype=torch.float64, device=own.device)
+                self.moments.append(steps / max(1, longest - 1))
+        edges = range(len(times))
         self.join = [conditions.joins.get(e, 0.0) for e in edges]
         self.leave = [conditions.leaves.get(e, float("inf")) for e in edges]
         self.churn = bool(conditions.joins or conditions.leaves)

@@ -1,7 +1,8 @@
 """The state of a simulation: models, publications, who knows whom, and where each edge stands.
 
-Several runs (seeds) of one method can share one world: edge i of run r is edge r * n + i, and no edge has peers in
-another run. "Local" numbers are those within a run.
+Several runs (seeds) of one method can share one world: edge i of run r has the number r * n + i, and no edge has peers
+in another run. "Local" numbers are those within a run. A world holds the edges of one shard (``simulation.shards``),
+which are all of them as a rule: an "edge" is counted from the first one that it holds.
 """
 
 import random
@@ -21,6 +22,7 @@ from alphaedge.simulation.batches import Batches
 from alphaedge.simulation.conditions import Conditions
 from alphaedge.simulation.publications import Publications
 from alphaedge.simulation.run_log import RunLog
+from alphaedge.simulation.shards import OneShard, Shards, gather
 from alphaedge.simulation.timeline import Timeline
 
 Phase = Literal["to join", "to train", "to aggregate", "done"]
@@ -29,7 +31,11 @@ Announcement = tuple[float, dict[int, float]]  # a moment, and the shares of an 
 
 @final
 class World:
-    """Everything that the engine moves. ``timelines`` and ``seeds`` have one entry a run."""
+    """Everything that the engine moves. ``timelines`` and ``seeds`` have one entry a run.
+
+    parts: the numbers of the edges that each shard holds; None if this one holds all. guests: how many publications of
+    other shards there is room for from the start.
+    """
 
     def __init__(
         self,
@@ -42,11 +48,16 @@ class World:
         gradients: Gradients,
         conditions: Conditions,
         log: RunLog,
+        shards: Shards | None = None,
+        parts: Sequence[range] | None = None,
+        guests: int = 0,
     ) -> None:
         self.method, self.batches, self.timelines, self.seeds = method, batches, timelines, seeds
         self.models, self.gradients, self.conditions, self.log = models, gradients, conditions, log
         self.n = len(timelines[0].first)  # edges of one run
-        total, self.device = len(models), models.device
+        total, held, self.device = self.n * len(seeds), len(models), models.device
+        self.shards, self.parts = shards or OneShard(), parts or [range(total)]
+        self.own = self.parts[self.shards.rank]  # the numbers of the edges here
         shared = method.statistics == "mixed" or (conditions.bootstrap and bool(conditions.joins))
         statistics = gradients.model.statistics() if shared else ()
         # Of edges that aggregate side by side, one may read another as it was before it published; and so may a hostile
@@ -54,38 +65,41 @@ class World:
         side_by_side = method.publish == "trained" or conditions.adversaries > 0
         earlier = int(side_by_side and timelines[0].clock == "event-time")
         depth = conditions.staleness + 1 + earlier + max(t.publications_in(method.pull_ahead) for t in timelines)
-        self.published = Publications(models, depth, statistics)
+        self.published = Publications(models, depth, statistics, guests)
+        # These are of every edge of the fleet, by its number; all else is of the edges here.
         self.published_at: list[list[float]] = [[] for _ in range(total)]  # the moments, from the first on
-        hostile = [conditions.draw_adversaries(self.n, seed) for seed in seeds]
-        self.adversaries = Adversaries(conditions.make_attack(), hostile, self.n, models.dense)
-        self.records = torch.zeros(total, dtype=torch.long, device=self.device)  # that each edge has learned from
-        self.trained = [
-            t.value.new_zeros(t.value.shape[:2], dtype=torch.bool) for t in models.tables
-        ]  # since publishing
-        self.known_since = [t.value.new_full(t.value.shape[:2], -1, dtype=torch.long) for t in models.tables]
-        self.links: list[Links[int]] = [Links.start([], method.aggregation.memory) for _ in range(total)]
         self.announced: list[list[Announcement]] = [[(-1.0, {})] for _ in range(total)]  # the last two of each edge
-        self.aggregations = torch.zeros(total, dtype=torch.long, device=self.device)
         self.outages = [
             conditions.draw_outages(e, 2 + max(timelines[r].last) // method.aggregate_every, seeds[r])
             for r in range(len(timelines))
             for e in range(self.n)
         ]
-        self.phase: list[Phase] = ["to join"] * total
-        self.at = [first for t in timelines for first in t.first]  # the next batch to predict
-        self.moment = [join for t in timelines for join in t.join]  # of the event that an edge waits for
-        self.pending: list[list[int]] = [[] for _ in range(total)]  # revealed batches still to be trained on
+        hostile = [conditions.draw_adversaries(self.n, seed) for seed in seeds]
+        self.adversaries = Adversaries(conditions.make_attack(), hostile, self.n, self.own, models.dense)
+        self.records = torch.zeros(held, dtype=torch.long, device=self.device)  # that each edge has learned from
+        self.trained = [
+            t.value.new_zeros(t.value.shape[:2], dtype=torch.bool) for t in models.tables
+        ]  # since publishing
+        self.known_since = [t.value.new_full(t.value.shape[:2], -1, dtype=torch.long) for t in models.tables]
+        self.links: list[Links[int]] = [Links.start([], method.aggregation.memory) for _ in range(held)]
+        self.aggregations = torch.zeros(held, dtype=torch.long, device=self.device)
+        self.phase: list[Phase] = ["to join"] * held
+        here = [self.where(edge) for edge in range(held)]
+        self.at = [timeline.first[local] for timeline, local in here]  # the next batch to predict
+        self.moment = [timeline.join[local] for timeline, local in here]  # of the event that an edge waits for
+        self.pending: list[list[int]] = [[] for _ in range(held)]  # revealed batches still to be trained on
 
     def where(self, edge: int) -> tuple[Timeline, int]:
         """An edge's timeline and its local number."""
-        return self.timelines[edge // self.n], edge % self.n
+        run, local = divmod(self.own[edge], self.n)
+        return self.timelines[run], local
 
     def base(self, edge: int) -> int:
-        """The first edge of an edge's run."""
-        return edge - edge % self.n
+        """The number of the first edge of an edge's run."""
+        return self.own[edge] - self.own[edge] % self.n
 
     def neighbours(self, edge: int) -> list[int]:
-        """An edge's neighbours, in the numbering of the world."""
+        """The numbers of an edge's neighbours."""
         return [self.base(edge) + j for j in self.links[edge].neighbours]
 
     def span_end(self, edge: int) -> tuple[int | None, int]:
@@ -96,12 +110,12 @@ class World:
 
     def rng(self, edge: int, purpose: str) -> random.Random:
         """An edge's randomness for one purpose at this aggregation; the same whatever else runs beside it."""
-        run, local = divmod(edge, self.n)
+        run, local = divmod(self.own[edge], self.n)
         return random.Random(f"{self.seeds[run]}/{local}/{int(self.aggregations[edge])}/{purpose}")
 
     def candidates(self, edge: int) -> Sequence[int]:
         """Local numbers of the edges that are there at the edge's moment."""
-        timeline, base, moment = self.timelines[edge // self.n], self.base(edge), self.moment[edge]
+        (timeline, _), base, moment = self.where(edge), self.base(edge), self.moment[edge]
         if not timeline.churn and not self.log.stopped:
             return range(self.n)
         return [j for j in range(self.n) if timeline.member(j, moment) and base + j not in self.log.stopped]
@@ -114,9 +128,9 @@ class World:
             moment = timeline.moment(local, max(timeline.first[local], self.at[edge] - 1 - self.method.pull_ahead))
         return [self.newest_at(j, moment) for j in self.neighbours(edge)]
 
-    def newest_at(self, edge: int, moment: float) -> int:
-        """The number of an edge's newest publication at a moment; 0 for none."""
-        return bisect_right(self.published_at[edge], moment)
+    def newest_at(self, number: int, moment: float) -> int:
+        """The newest publication of the edge with that number at a moment; 0 for none."""
+        return bisect_right(self.published_at[number], moment)
 
     def topology(self, edge: int) -> dict[int, dict[int, float]]:
         """What an edge's neighbours had announced of theirs at its moment, by local numbers."""
@@ -130,7 +144,7 @@ class World:
     def present(self, edge: int) -> list[bool]:
         """Which of an edge's neighbours answer when it pulls."""
         base, own = self.base(edge), int(self.published.number[edge])
-        if not self.conditions.down_edges_pull and self.outages[edge][own]:
+        if not self.conditions.down_edges_pull and self.outages[self.own[edge]][own]:
             return [False] * len(self.links[edge].neighbours)
         there = self.candidates(edge)
         return [
@@ -150,13 +164,23 @@ class World:
     def publish(self, edges: list[int]) -> None:
         """Let edges publish who their neighbours are, and their models if they have learned anything."""
         for edge in edges:
-            self.announced[edge] = [self.announced[edge][-1], (self.moment[edge], self.links[edge].shares())]
+            self._announce(self.own[edge], (self.moment[edge], self.links[edge].shares()))
         learned = [e for e in edges if int(self.records[e]) > 0]
         if learned:
             some = torch.tensor(learned, device=self.device)
             self.published.publish(some, self.models, self.trained, self.records)
             for edge in learned:
-                self.published_at[edge].append(self.moment[edge])
+                self.published_at[self.own[edge]].append(self.moment[edge])
             self.adversaries.forge(self, learned, self.trained)
             for flags in self.trained:
                 flags[some] = False
+        told = {self.own[edge]: self.announced[self.own[edge]][-1] for edge in edges}
+        for rank, (news, published) in enumerate(gather(self.shards, (told, [self.own[e] for e in learned]))):
+            if rank != self.shards.rank:
+                for number, announcement in news.items():
+                    self._announce(number, announcement)
+                for number in published:
+                    self.published_at[number].append(news[number][0])
+
+    def _announce(self, number: int, announcement: Announcement) -> None:
+        self.announced[number] = [self.announced[number][-1], announcement]

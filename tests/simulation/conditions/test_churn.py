@@ -1,5 +1,6 @@
 """Edges that join late and leave early: their batches, their start, and what others hear of them."""
 
+from collections.abc import Sequence
 from unittest import mock
 
 import polars as pl
@@ -70,9 +71,12 @@ def test_an_edge_that_joins_late_starts_from_its_peers_newest_models_or_from_scr
     given: list[tuple[list[int], int]] = []
     real = Publications.give
 
-    def give(self: Publications, sources: dict[int, int], state: ModelState, edge: int) -> None:
-        given.append((list(sources.values()), edge))
-        real(self, sources, state, edge)
+    def give(self: Publications, places: Sequence[int], state: ModelState, edge: int) -> None:
+        newest = [int(self.number[place % self.edges]) for place in places]
+        given.append(
+            ([n for n, place in zip(newest, places, strict=True) if place // self.edges == n % self.depth], edge)
+        )
+        real(self, places, state, edge)
 
     with mock.patch.object(Publications, "give", give):
         found = seen(
@@ -97,8 +101,8 @@ def test_an_edge_that_joins_late_takes_over_its_peers_running_statistics() -> No
     means: list[Tensor] = []
     real = Publications.give
 
-    def give(self: Publications, sources: dict[int, int], state: ModelState, edge: int) -> None:
-        real(self, sources, state, edge)
+    def give(self: Publications, places: Sequence[int], state: ModelState, edge: int) -> None:
+        real(self, places, state, edge)
         means.append(state.buffers["layers.1.running_mean"][edge].clone())
 
     with mock.patch.object(Publications, "give", give):

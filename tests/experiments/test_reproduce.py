@@ -17,7 +17,7 @@ from alphaedge.experiments.reproduce import page
 from alphaedge.experiments.run_cells import run_cells, skip_reason
 from alphaedge.report.page import markdown
 from alphaedge.simulation.task import make_data
-from alphaedge.simulation.workers import Here
+from alphaedge.simulation.workers.protocol import Here
 
 from ..data.archives import pack, real
 

@@ -18,7 +18,7 @@ def module_file(module: str) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
-@pytest.mark.parametrize("root", ["simulation.task", "simulation.processes", "experiments.baselines"])
+@pytest.mark.parametrize("root", ["simulation.task", "simulation.workers.processes", "experiments.baselines"])
 def test_every_module_that_computes_a_score_is_hashed(root: str) -> None:
     graph = grimp.build_graph("alphaedge", exclude_type_checking_imports=True, cache_dir=None)
     modules = {f"alphaedge.{root}", *graph.find_upstream_modules(f"alphaedge.{root}")}

@@ -35,7 +35,7 @@ SIZE = 5
 
 @pytest.fixture
 def no_work() -> Iterator[None]:
-    with mock.patch("alphaedge.simulation.workers.run_task", side_effect=AssertionError("work has started")):
+    with mock.patch("alphaedge.simulation.workers.protocol.run_task", side_effect=AssertionError("work has started")):
         yield
 
 

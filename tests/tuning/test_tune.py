@@ -20,7 +20,7 @@ from alphaedge.data.stream import Dataset
 from alphaedge.data.table import Table
 from alphaedge.simulation.config import Settings, load
 from alphaedge.simulation.task import Task, run_task
-from alphaedge.simulation.workers import Here
+from alphaedge.simulation.workers.protocol import Here
 from alphaedge.tuning.late_scores import is_clear, late_score
 from alphaedge.tuning.search import Search
 from alphaedge.tuning.space import Knob

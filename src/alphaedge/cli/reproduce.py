@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from alphaedge.experiments.plan import Plan
-    from alphaedge.simulation.workers import Workers
+    from alphaedge.simulation.workers.protocol import Workers
 
 EXAMPLES = """[bold]Examples[/]
 

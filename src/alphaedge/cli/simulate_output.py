@@ -15,7 +15,7 @@ from alphaedge.simulation.config import Settings
 from alphaedge.simulation.results import Results
 from alphaedge.simulation.run_log import Progress as Report
 from alphaedge.simulation.simulate import simulate
-from alphaedge.simulation.workers import Workers
+from alphaedge.simulation.workers.protocol import Workers
 
 
 def run_with_progress(

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from alphaedge.errors import InvalidValue, check_number
-from alphaedge.simulation.processes import local_workers
-from alphaedge.simulation.shard_processes import ShardProcesses
-from alphaedge.simulation.workers import Workers
+from alphaedge.simulation.workers.processes import local_workers
+from alphaedge.simulation.workers.protocol import Workers
+from alphaedge.simulation.workers.shard_processes import ShardProcesses
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def open_workers(engine: str, ray_address: str | None, jobs: int | None, shards:
     if jobs is not None:
         check_number("jobs", jobs, low=1, whole=True)
     if engine == "ray":
-        from alphaedge.simulation.ray_workers import ray_workers
+        from alphaedge.simulation.workers.ray_workers import ray_workers
 
         with ray_workers(ray_address, jobs, shards) as workers:
             yield workers

@@ -16,7 +16,7 @@ from alphaedge.experiments.score_table import Lookup, title
 from alphaedge.experiments.scores import cell_score
 from alphaedge.experiments.scores_over_time import scores_over_time
 from alphaedge.report.page import Block, Heading, Text, write
-from alphaedge.simulation.workers import Workers
+from alphaedge.simulation.workers.protocol import Workers
 
 
 def reproduce(plan: Plan, folder: Path, *, workers: Workers, report: Report, command: str, date: str) -> Path:

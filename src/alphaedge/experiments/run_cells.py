@@ -14,7 +14,7 @@ from alphaedge.simulation.run_log import Progress
 from alphaedge.simulation.run_result import RunResult
 from alphaedge.simulation.simulate import STACKED_EDGES
 from alphaedge.simulation.task import Task
-from alphaedge.simulation.workers import Workers
+from alphaedge.simulation.workers.protocol import Workers
 
 # Called with the finished share of all work (0 to 1), finished cells, all cells, and the name of the current cell.
 Report = Callable[[float, int, int, str], None]

@@ -18,7 +18,7 @@ from alphaedge.files import replace_file
 from alphaedge.report.charts import save as save_figure
 from alphaedge.settings import MethodSettings, method_name
 from alphaedge.simulation.config import Settings, build
-from alphaedge.simulation.workers import Workers
+from alphaedge.simulation.workers.protocol import Workers
 
 _COLUMNS: Final = {
     "method": pl.String,

@@ -15,8 +15,7 @@ from alphaedge.core.online import Online
 from alphaedge.core.round import join
 from alphaedge.core.start import START_MODELS
 from alphaedge.simulation.judge import Judge
-from alphaedge.simulation.pulling import Publication, pull
-from alphaedge.simulation.rounds import aggregate_group
+from alphaedge.simulation.rounds import Publication, aggregate_group, pull
 from alphaedge.simulation.run_log import Progress, RunLog
 from alphaedge.simulation.shards import gather
 from alphaedge.simulation.timeline import levels

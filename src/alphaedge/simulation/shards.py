@@ -2,7 +2,7 @@
 
 A shard has the models, publications and streams of its own edges. Of all others it knows what edges tell each other:
 when they published, whom they pull from, and which have stopped. Of their publications it gets those that its own edges
-pull (``simulation.pulling``), and nothing else.
+pull (``simulation.rounds.pull``), and nothing else.
 """
 
 from collections.abc import Sequence

@@ -13,11 +13,11 @@ from alphaedge.errors import InvalidValue, check_number
 from alphaedge.settings import method_name
 from alphaedge.simulation.checkpoint import EVERY_SECONDS, Checkpoints
 from alphaedge.simulation.config import Settings
-from alphaedge.simulation.processes import local_workers
 from alphaedge.simulation.results import Results
 from alphaedge.simulation.run_log import Progress
 from alphaedge.simulation.task import ModelFactory, Task, Watch, check
-from alphaedge.simulation.workers import Workers
+from alphaedge.simulation.workers.processes import local_workers
+from alphaedge.simulation.workers.protocol import Workers
 
 # Stacking seeds widens the groups that aggregate at once; beyond this many edges there is nothing left to gain.
 STACKED_EDGES: Final = 128
@@ -45,7 +45,7 @@ def simulate(
         data, and for yours a DeepFM for classification and an MLP for regression over the data's fields.
     methods: names, or names with ``Method`` objects of your own.
     jobs: processes to spread methods and seeds over (data, model and methods must then be picklable).
-    workers: where they run instead of ``jobs`` processes, such as on a cluster (simulation.ray_workers).
+    workers: where they run instead of ``jobs`` processes, such as on a cluster (simulation.workers.ray_workers).
     checkpoints: a folder. Runs are written there every ``checkpoint_every`` seconds and at their end, and go on from
         what is there already: give the same arguments again. Remove it when you have the results.
     watch: called with "method/first seed of its stack" and progress, and first with "" and the whole's total.

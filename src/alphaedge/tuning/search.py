@@ -22,7 +22,7 @@ from alphaedge.simulation.config import Settings
 from alphaedge.simulation.run_log import Progress
 from alphaedge.simulation.run_result import RunResult
 from alphaedge.simulation.task import Task
-from alphaedge.simulation.workers import Workers
+from alphaedge.simulation.workers.protocol import Workers
 from alphaedge.tuning.space import Knob, changed
 
 STEPS: Final = 20  # points of the stream at which a trial may be pruned

@@ -24,7 +24,7 @@ from alphaedge.scoring import mean
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.run_log import Progress
 from alphaedge.simulation.task import Task
-from alphaedge.simulation.workers import Workers
+from alphaedge.simulation.workers.protocol import Workers
 from alphaedge.tuning.late_scores import is_clear, late_score, late_scores
 from alphaedge.tuning.search import STEPS, Search, Trial
 from alphaedge.tuning.space import changed, knobs

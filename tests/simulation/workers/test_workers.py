@@ -18,13 +18,13 @@ from alphaedge.core.methods import method
 from alphaedge.core.rules.aggregation.uniform import Uniform
 from alphaedge.errors import InvalidValue
 from alphaedge.simulation.config import Settings
-from alphaedge.simulation.processes import Processes
-from alphaedge.simulation.ray_workers import ray_workers
 from alphaedge.simulation.run_log import Progress
 from alphaedge.simulation.task import Outcome, Task
-from alphaedge.simulation.workers import Here, Workers
+from alphaedge.simulation.workers.processes import Processes
+from alphaedge.simulation.workers.protocol import Here, Workers
+from alphaedge.simulation.workers.ray_workers import ray_workers
 
-from .fleets import linear, measured, shop
+from ..fleets import linear, measured, shop
 
 SETTINGS = Settings(store=shop(), batch_size=20)
 

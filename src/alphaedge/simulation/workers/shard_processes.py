@@ -10,10 +10,10 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Final, TypeVar, final
 
 from alphaedge.errors import AlphaEdgeError
-from alphaedge.simulation.processes import asked_to_stop, follow_parent
 from alphaedge.simulation.run_log import Progress
-from alphaedge.simulation.sharded_task import join, one_by_one
 from alphaedge.simulation.task import Outcome, Task, TaskStopped, Watch, WorkerCache, run_task
+from alphaedge.simulation.workers.processes import asked_to_stop, follow_parent
+from alphaedge.simulation.workers.sharded_task import join, one_by_one
 
 T = TypeVar("T")
 _POLL_SECONDS: Final = 0.2
@@ -72,13 +72,13 @@ def _collect(reports: Sequence[Connection], watch: Watch) -> Outcome | None:
                 assert isinstance(end, Connection)
                 try:
                     kind, told = end.recv()
-                except EOFError:
+                    if kind == "progress":
+                        end.send(bool(watch(*told)))
+                except (EOFError, ConnectionError):
                     raise AlphaEdgeError("a shard's process died, perhaps for lack of memory") from None
-                if kind == "progress":
-                    end.send(bool(watch(*told)))
-                elif kind == "outcome":
+                if kind == "outcome":
                     found[reports.index(end)] = told
-                else:
+                elif kind == "error":
                     raise told
             if stop.is_set():
                 raise KeyboardInterrupt

@@ -7,9 +7,9 @@ from typing import Any, Final, TypeVar, final
 import ray
 
 from alphaedge.errors import AlphaEdgeError
-from alphaedge.simulation.ray_actors import Board, Packing, SharedData, Worker
-from alphaedge.simulation.sharded_task import join, one_by_one
 from alphaedge.simulation.task import Outcome, Task, Watch, WorkerCache
+from alphaedge.simulation.workers.ray_actors import Board, Packing, SharedData, Worker
+from alphaedge.simulation.workers.sharded_task import join, one_by_one
 
 T = TypeVar("T")
 _POLL_SECONDS: Final = 0.2

@@ -1,7 +1,7 @@
 """Where the tasks of a simulation run.
 
-``Here`` runs them one after the other in this process, ``Processes`` (simulation.processes) in several, and
-``RayWorkers`` (simulation.ray_workers) on a Ray cluster.
+``Here`` runs them one after the other in this process, ``Processes`` (simulation.workers.processes) in several, and
+``RayWorkers`` (simulation.workers.ray_workers) on a Ray cluster.
 """
 
 from collections.abc import Iterable, Iterator

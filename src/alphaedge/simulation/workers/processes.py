@@ -15,7 +15,7 @@ from typing import Any, final
 from alphaedge.errors import AlphaEdgeError
 from alphaedge.simulation.run_log import Progress
 from alphaedge.simulation.task import Outcome, Task, TaskStopped, Watch, WorkerCache, run_task
-from alphaedge.simulation.workers import Here, Workers
+from alphaedge.simulation.workers.protocol import Here, Workers
 
 
 def local_workers(jobs: int) -> Workers:

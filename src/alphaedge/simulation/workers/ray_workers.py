@@ -15,9 +15,9 @@ from typing import Any, Final, final
 import ray
 
 from alphaedge.errors import AlphaEdgeError, InvalidValue
-from alphaedge.simulation.ray_actors import Board, Packing, Worker
-from alphaedge.simulation.ray_shards import RayShards
 from alphaedge.simulation.task import Outcome, Task, Watch, WorkerCache
+from alphaedge.simulation.workers.ray_actors import Board, Packing, Worker
+from alphaedge.simulation.workers.ray_shards import RayShards
 
 _POLL_SECONDS: Final = 0.2
 _RETRIES: Final = 5  # of one task, each after the death of its worker

@@ -1,12 +1,13 @@
 """A fleet in shards has the scores, shares and pulls that it has in one process."""
 
+import copy
 import os
 import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from multiprocessing import active_children
 from queue import SimpleQueue
-from threading import Lock, Thread
+from threading import Thread
 from typing import Any, TypeVar
 from unittest import mock
 
@@ -18,20 +19,21 @@ from hypothesis import strategies as st
 from alphaedge.core.home import Home
 from alphaedge.core.methods import Method, alphaedge, fedweight, method, nops
 from alphaedge.core.model import Model
+from alphaedge.data.stream import Dataset
 from alphaedge.errors import AlphaEdgeError, InvalidValue
 from alphaedge.simulation.conditions import Conditions
 from alphaedge.simulation.config import Settings
-from alphaedge.simulation.ray_workers import ray_workers
 from alphaedge.simulation.run_log import Progress
 from alphaedge.simulation.run_result import RunResult
-from alphaedge.simulation.shard_processes import ShardProcesses
-from alphaedge.simulation.sharded_task import join, one_by_one
 from alphaedge.simulation.shards import cut
 from alphaedge.simulation.simulate import simulate
-from alphaedge.simulation.task import Outcome, Task, WorkerCache, make_model, run_task
-from alphaedge.simulation.workers import Workers
+from alphaedge.simulation.task import Outcome, Task, WorkerCache, make_data, make_model, run_task
+from alphaedge.simulation.workers.protocol import Workers
+from alphaedge.simulation.workers.ray_workers import ray_workers
+from alphaedge.simulation.workers.shard_processes import ShardProcesses
+from alphaedge.simulation.workers.sharded_task import join, one_by_one
 
-from .fleets import linear, measured, shop
+from ..fleets import linear, measured, shop
 
 T = TypeVar("T")
 SETTINGS = Settings(store=shop(edges=5, events=300), batch_size=10)
@@ -57,11 +59,12 @@ def in_shards(task: Task, count: int) -> RunResult:
     def run(rank: int) -> None:
         found[rank] = run_task(task, shards=InThreads(rank, boxes))
 
-    lock = Lock()
+    data = task.data if task.data is not None else make_data(task.settings, task.seeds[0])
+    # Made here: torch's generator is one for all threads.
+    models = [make_model(data, task.factory(data), seed) for seed in range(2 * len(data.streams))]
 
-    def make(*parts: Any) -> Model:
-        with lock:  # torch's generator is one for all threads
-            return make_model(*parts)
+    def make(_data: Dataset, _factory: object, seed: int) -> Model:
+        return copy.deepcopy(models[seed])
 
     threads = [Thread(target=run, args=(rank,), daemon=True) for rank in range(count)]
     with mock.patch("alphaedge.simulation.task.make_model", make):

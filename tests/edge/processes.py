@@ -22,6 +22,8 @@ from alphaedge.edge.learning.loop import LearningLoop
 from alphaedge.edge.store.learned_mark import read_learned_mark
 from alphaedge.edge.trust.authority import CertificateFolder
 
+from .forks import ForkedProcess, can_fork
+
 BATCH, EVERY = 10, 4
 WAIT_SECONDS, REQUEST_SECONDS = 120.0, 60.0
 # Tests run on machines whose cores are never idle: an idle learner would starve there.
@@ -60,16 +62,16 @@ class Edge:
         config = CONFIG | changes | {"serve": SERVE | changes.get("serve", {})}
         self.path.write_text(tomli_w.dumps({name: value for name, value in config.items() if value is not None}))
         self.has_peers = "certificate" in changes.get("peers", {})
-        self.process: subprocess.Popen[str] | None = None
+        self.process: subprocess.Popen[str] | ForkedProcess | None = None
         self.url = self.address = ""
 
     def start(self) -> None:
         self.url = self.address = ""
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", *self.program, "edge", "serve", "--config", str(self.path)],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        words = [*self.program, "edge", "serve", "--config", str(self.path)]
+        if can_fork():
+            self.process = ForkedProcess(words)
+        else:
+            self.process = subprocess.Popen([sys.executable, "-m", *words], stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         while not self.url or (self.has_peers and not self.address):
             line = self.process.stdout.readline()
@@ -106,6 +108,7 @@ class Edge:
             {"name": "x", "shape": [len(x), 2], "datatype": "FP32", "data": x},
         ]
         answer = self.post("/v2/models/shop/infer", {"inputs": inputs})
+        assert "outputs" in answer, answer
         found = {o["name"]: o["data"] for o in answer["outputs"]}
         return found["prediction"], found["prediction_id"]
 

@@ -102,7 +102,7 @@ def whole_periods(data: Dataset) -> Dataset:
     return replace(data, streams=parts)
 
 
-SHOP = whole_periods(shop_data(edges=5, events=700))
+SHOP = whole_periods(shop_data(edges=5, events=320))
 GREEDY = Greedy(peers=2)
 METHODS: dict[str, Method] = {
     "alphaedge": alphaedge(selection=GREEDY),

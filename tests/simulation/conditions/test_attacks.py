@@ -6,13 +6,14 @@ import polars as pl
 import pytest
 import torch
 
-from alphaedge import Conditions, simulate
+from alphaedge import Conditions, MethodSettings, simulate
 from alphaedge.attacks.catalog import ATTACKS
 from alphaedge.errors import InvalidValue
 
 from ..fleets import seen, shop_data
 
 QUICK: dict[str, Any] = {"batch_size": 10, "rate": 0.02, "seeds": 1}
+SHORT: dict[str, Any] = QUICK | {"method": MethodSettings(aggregate_every=8)}  # six rounds or so of 500 events
 HARMFUL = ["random-model", "negated-update", "scaled-update", "collusion", "false-claims"]
 
 
@@ -22,8 +23,8 @@ def _attacked(name: str) -> Conditions:
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_every_attack_runs_in_both_executors_and_they_agree(name: str) -> None:
-    data = shop_data(edges=4, events=1200)
-    run: dict[str, Any] = QUICK | {"data": data, "methods": ["alphaedge"], "conditions": _attacked(name)}
+    data = shop_data(edges=4, events=500)
+    run: dict[str, Any] = SHORT | {"data": data, "methods": ["alphaedge"], "conditions": _attacked(name)}
     stacked, plain = (simulate(executor=executor, **run) for executor in ("stacked", "one-at-a-time"))
     scores = [r.summary()["methods"]["alphaedge"]["mean"] for r in (stacked, plain)]
     assert scores[0] == pytest.approx(scores[1], abs=2e-3)
@@ -31,9 +32,9 @@ def test_every_attack_runs_in_both_executors_and_they_agree(name: str) -> None:
 
 @pytest.mark.parametrize("name", [n for n in ATTACKS if n not in ("flipped-labels", "poisoned-statistics")])
 def test_hostile_edges_publish_something_else_than_their_models_and_honest_ones_do_not(name: str) -> None:
-    data = shop_data(edges=4, events=1600)
+    data = shop_data(edges=4, events=500)
     (hostile,) = _attacked(name).draw_adversaries(4, 0)
-    run: dict[str, Any] = QUICK | {"data": data, "methods": ["uniweight"], "executor": "one-at-a-time"}
+    run: dict[str, Any] = SHORT | {"data": data, "methods": ["uniweight"], "executor": "one-at-a-time"}
     world, honest = seen(conditions=_attacked(name), **run).world, seen(**run).world
     first = [w.published for w in (world, honest)]
     assert first[0].number.tolist() == first[1].number.tolist()

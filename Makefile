@@ -21,10 +21,10 @@ run: setup  ## watch six live edges learn from each other: two minutes, then res
 	$(BIN)/alphaedge demo --out results/demo
 
 test: setup lint types layers  ## lint, types, layers and the quick tests
-	$(BIN)/python -m pytest -n 2 -m "not long"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not long"
 
 test-all: setup lint types layers  ## everything, the long tests too
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: setup
 	$(BIN)/ruff check .

@@ -182,7 +182,7 @@ def main() -> None:
     """Print the shares and write the figures."""
     options = arguments("Bytes of a pull as a share of the sender's whole model.")
     if options.quick:
-        settings = Settings(store=Store(edges=6, events=2000))
+        settings = Settings(store=Store(edges=4, events=2000))
         data = synthetic(settings.store)
     else:
         settings = Settings(data="movielens")

@@ -44,8 +44,12 @@ def test_the_commands_run_in_the_order_printed(tmp_path: Path, monkeypatch: pyte
         words = shlex.split(command, comments=True)[1:]
         if "--data" in words or "reproduce" in words or words[0] in LIVE:
             continue  # tested below and in test_live_commands.py
-        whole = words[0] != "simulate" or {"--help", "--config", "--table"} & set(words)
-        small = [] if whole else [*SMALL, "--seeds", "1"]
+        if words[0] != "simulate":
+            small = []
+        elif {"--help", "--config", "--table"} & set(words):
+            small = ["--jobs", "1"]
+        else:
+            small = [*SMALL, "--seeds", "1"]
         result = CliRunner().invoke(app, [*words, *small])
         assert result.exit_code == 0, f"{command}: {result.output}"
 

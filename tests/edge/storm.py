@@ -1,5 +1,6 @@
 """Callers of edges that are killed at random moments, and what must be left in the end."""
 
+import itertools
 import os
 import random
 import signal
@@ -23,7 +24,8 @@ class Caller:
     waiting: list[tuple[int, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._stream = iter(events(10**6, self.rng.getrandbits(30)))
+        some = (events(1000, self.rng.getrandbits(30)) for _ in itertools.count())
+        self._stream = itertools.chain.from_iterable(some)
 
     def call(self) -> None:
         """Request a few predictions, and tell half of the labels that are known by now."""

@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -39,6 +39,11 @@ MODEL: dict[str, Any] = {  # a DeepFM of the size that MovieLens needs, as in co
 SECRET = "a secret of the benchmark"
 
 
+def start_process(words: Sequence[str]) -> subprocess.Popen[str]:
+    """Start ``python -m`` with these words."""
+    return subprocess.Popen([sys.executable, "-m", *words], stdout=subprocess.PIPE, text=True)
+
+
 @final
 class Edge:
     """``alphaedge edge serve`` as a context manager."""
@@ -61,8 +66,7 @@ class Edge:
         self.address = self.peer_address = ""
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "alphaedge", "edge", "serve", "--config", str(self.folder / "edge.toml")]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self._process = start_process(["alphaedge", "edge", "serve", "--config", str(self.folder / "edge.toml")])
         try:
             self._wait_until_ready()
         except BaseException:

@@ -1,7 +1,8 @@
 """Stacked gradients are the plain loop's, traced or not."""
 
 import warnings
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from alphaedge.core.gradients import CALLS_BEFORE_TRACING, OneAtATime, Stacked, choose
+from alphaedge.core.gradients import CALLS_BEFORE_TRACING, Gradients, OneAtATime, Stacked, choose
 from alphaedge.core.model import LOSSES, Loss, Model
 from alphaedge.errors import InvalidValue
 
@@ -91,6 +92,20 @@ def test_a_later_call_leaves_earlier_results_alone(kind: str) -> None:
     kept = {name: value.clone() for name, value in found.items()}
     engine.gradient(*run_of(case, model))
     _assert_same(found, kept, tolerance=0)
+
+
+@pytest.mark.parametrize("kind", ["deepfm", "batch norm"])
+@pytest.mark.parametrize("engine", [OneAtATime, Stacked, partial(Stacked, trace=False)])
+def test_gradients_in_inference_mode_are_the_same(kind: str, engine: Callable[[Model], Gradients]) -> None:
+    case, model = EVERY_CASE[kind], EVERY_CASE[kind].model()
+    calls = engine(model)
+    for _ in range(CALLS_BEFORE_TRACING + 1):
+        run = run_of(case, model)
+        expected = parts(OneAtATime(model).gradient(*run))
+        with torch.inference_mode():
+            dense, labels = run.dense.clone(), run.labels.clone()  # tensors that autograd does not take
+            found = calls.gradient(dense, run.rows, run.buffers, [x.clone() for x in run.inputs], labels)
+        _assert_same(parts(found), expected)
 
 
 @pytest.mark.parametrize("kind", RECORDED)

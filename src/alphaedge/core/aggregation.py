@@ -87,7 +87,8 @@ class Aggregation(Protocol):
     """An aggregation rule: how g edges weigh the models they hold, and how they combine them.
 
     Implementations are values (frozen dataclasses), so that a method can be compared, copied and sent to another
-    process. ``alphaedge.testing.check_aggregation`` runs the checks that the built-in rules pass.
+    process. ``alphaedge.testing.check_aggregation`` runs the checks that the built-in rules pass. Rules are called in
+    ``torch.inference_mode``: gradients come from ``Mixing.objectives``, not from autograd.
     """
 
     @property

@@ -96,12 +96,12 @@ class OneAtATime:
         parts = []
         for edge in range(len(dense)):
             values = self.model.unpack(dense[edge], [r[edge] for r in rows])
-            leaves = [value.detach().clone().requires_grad_() for value in values]
-            state = {name: b[edge].clone() for name, b in buffers.items()}
-            with torch.enable_grad():
-                outputs = self.model.forward(leaves, state, [x[edge] for x in inputs])
-                loss = self.model.loss.function(outputs, labels[edge])
-            slopes = torch.autograd.grad(loss, leaves, allow_unused=True)
+            with torch.inference_mode(False), torch.enable_grad():
+                leaves = [value.detach().clone().requires_grad_() for value in values]
+                state = {name: b[edge].clone() for name, b in buffers.items()}
+                outputs = self.model.forward(leaves, state, [x[edge].clone() for x in inputs])
+                loss = self.model.loss.function(outputs, labels[edge].clone())
+                slopes = torch.autograd.grad(loss, leaves, allow_unused=True)
             slopes = tuple(
                 torch.zeros_like(x) if s is None else s.to_dense() for s, x in zip(slopes, leaves, strict=True)
             )
@@ -236,13 +236,14 @@ class Stacked:
 
     def _run(self, kind: object, function: Function, flat: list[Tensor]) -> list[Tensor]:
         if not self._trace:
-            return function(*flat)
+            return _with_autograd(function)(*flat)
         flat = [t.contiguous() for t in flat]  # as they will be when replayed
         key = (kind, flat[0].device, *((t.shape[1:], t.dtype) for t in flat))  # a recording names its device
         replay = self._replays.get(key)
         if replay is None:
             # With a store, a call is a recording from the first time on, so that results do not depend on its state.
             calls = self._calls[key] = self._calls.get(key, 0) + 1
+            function = _with_autograd(function)
             if self._recordings is None and calls < CALLS_BEFORE_TRACING:
                 return function(*flat)
             replay = self._kept(key, function, flat) or self._recorded(key, function, flat)
@@ -258,7 +259,8 @@ class Stacked:
     def _recorded(self, key: object, function: Function, flat: list[Tensor]) -> Function:
         """The call as a recording, or as it is if it can't be recorded."""
         try:
-            with fork_randomness(flat[0].device):  # recording draws random numbers that the call would not
+            # Recording draws random numbers that the call would not.
+            with fork_randomness(flat[0].device), torch.inference_mode(False):
                 source = record(function, flat)
         except Exception:  # whatever a module does that cannot be recorded, the call itself works
             return function
@@ -266,6 +268,16 @@ class Stacked:
         if replay is not None and self._recordings:
             self._recordings.put(repr(key), source)
         return replay or function
+
+
+def _with_autograd(function: Function) -> Function:
+    """The function as it can be called in inference mode, whose tensors autograd does not take."""
+
+    def call(*flat: Tensor) -> list[Tensor]:
+        with torch.inference_mode(False):
+            return function(*(x.clone() if x.is_inference() else x for x in flat))
+
+    return call
 
 
 def _replay(source: str, function: Function, flat: list[Tensor]) -> Function | None:

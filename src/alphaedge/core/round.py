@@ -45,6 +45,7 @@ class Round:
     wanted: Sequence[Tensor] = ()
 
 
+@torch.inference_mode()
 def mix(method: Method, gradients: Gradients, round: Round, *, finite: bool = False) -> list[list[float]]:
     """Weigh the held models by the method's rule and mix them in; the shares of each edge, own first, [g][1 + P].
 

@@ -72,8 +72,9 @@ def _weights(rule: Aggregation, mixing: Mixing) -> Weights:
 def _run(rule: Aggregation, mixing: Mixing) -> tuple[Mixing, Weights]:
     """One weighing and one mix on a copy."""
     mixing = copy.deepcopy(mixing)
-    weights = rule.weigh(mixing, _weights(rule, mixing))
-    rule.mix(mixing, shares_of(weights.raw, mixing.present))
+    with torch.inference_mode():  # as in a run
+        weights = rule.weigh(mixing, _weights(rule, mixing))
+        rule.mix(mixing, shares_of(weights.raw, mixing.present))
     return mixing, weights
 
 

@@ -85,3 +85,14 @@ def test_some_batches_of_many_can_be_picked() -> None:
     assert some.inputs[0].tolist() == [[9, 10, 11], [0, 1, 2]]
     assert some.rows[0].tolist() == [[6, 7], [0, 1]]
     assert some.labels.tolist() == [[3], [0]]
+
+
+def test_parts_of_stacked_batches_are_those_batches() -> None:
+    whole = Batch((torch.arange(12).view(4, 3), torch.randn(4, 2)), (torch.arange(8).view(4, 2),), torch.randn(4, 3))
+    parts = whole.split([1, 0, 3])
+    assert [len(part.labels) for part in parts] == [1, 0, 3]
+    for part, places in zip(parts, ([0], [], [1, 2, 3]), strict=True):
+        expected = whole[torch.tensor(places, dtype=torch.long)]
+        assert all(map(torch.equal, part.inputs, expected.inputs))
+        assert all(map(torch.equal, part.rows, expected.rows))
+        assert torch.equal(part.labels, expected.labels)

@@ -31,6 +31,12 @@ class Batch:
             self.labels.index_select(0, index),
         )
 
+    def split(self, counts: Sequence[int]) -> "list[Batch]":
+        """The batches of the first few edges, of the next few, and so on, as views."""
+        parts = [torch.split_with_sizes(x, list(counts)) for x in (*self.inputs, *self.rows, self.labels)]
+        n = len(self.inputs)
+        return [Batch(each[:n], each[n:-1], each[-1]) for each in zip(*parts, strict=True)]
+
 
 def compact(inputs: Sequence[Tensor], tables: Sequence[TableLayout]) -> tuple[list[Tensor], list[Tensor]]:
     """Renumber the id fields of T batches: inputs [T, B, ...] -> (inputs with places, rows per table [T, C]).

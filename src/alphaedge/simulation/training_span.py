@@ -1,8 +1,8 @@
 """A span: the batches that edges predict and train on between two aggregations, all edges side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, final
+from typing import Final, NamedTuple, final
 
 import torch
 from torch import Tensor
@@ -13,6 +13,8 @@ from alphaedge.core.online import Online, learn, predict
 from alphaedge.core.optimizer import Optimizer
 from alphaedge.core.state import ModelState, TableState
 from alphaedge.simulation.batches import Batches
+
+BATCHES_AT_ONCE: Final = 256  # that are looked up in one call; more falls out of the cache
 
 
 @final
@@ -50,6 +52,7 @@ class TrainingSpan:
         return cls(models.contiguous(), edges.contiguous(), predicted, trained)
 
 
+@torch.inference_mode()
 def run_span(
     state: ModelState, span: TrainingSpan, batches: Batches, gradients: Gradients, online: Online, *, same_pass: bool
 ) -> Tensor:
@@ -62,40 +65,43 @@ def run_span(
     rule = online.for_rows
     compact = None if rule.lazy_rows else WorkingSet(part, span, batches, rule)
     k, width = span.predicted.shape
-    outputs: Tensor | None = None
-    training, predicting = span.trained >= 0, span.predicted >= 0
-    shared = predicting & (span.predicted == span.trained) & same_pass
-    for s in range(width):
-        for which, numbers, learning in (
-            (predicting[:, s] & ~shared[:, s], span.predicted[:, s], False),
-            (training[:, s], span.trained[:, s], True),
-        ):
-            places = which.nonzero().flatten()
-            if not len(places):
-                continue
-            everybody = len(places) == k
+    shared = (span.predicted >= 0) & (span.predicted == span.trained) & same_pass
+    # Which batch each model predicts and trains on, [S, 2, k]: in a column, predictions come first.
+    numbers = torch.stack([span.predicted.masked_fill(shared, -1), span.trained]).permute(2, 0, 1)
+    found = []
+    for places, batch, learning in _in_turn(numbers, span.edges, batches):
+        everybody = len(places) == k
+        if compact:
+            batch = compact.renumber(batch, places)
+        if learning:
             some = part if everybody else part.select(places)
-            batch = batches.get(span.edges[places], numbers[places])
-            if compact:
-                batch = compact.renumber(batch, places)
-            if learning:
-                found, _ = learn(some, batch, gradients, online)
-                if not everybody:
-                    part.write(places, some)
-            else:
-                found = predict(some, batch, gradients)
-            if outputs is None:
-                outputs = found.new_full((k, width, found.shape[1]), torch.nan)
-            noted = places[shared[places, s]] if learning else places
-            if len(noted) == k:
-                outputs[:, s] = found
-            elif len(noted):
-                outputs[noted, s] = found[shared[places, s]] if learning else found
+            found.append(learn(some, batch, gradients, online)[0])
+            if not everybody:
+                part.write(places, some)
+        else:
+            some = part if everybody else part.select_models(places)
+            found.append(predict(some, batch, gradients))
     if compact:
         compact.finish()
     state.write(span.models, part)
-    assert outputs is not None
+    noted = numbers >= 0
+    noted[:, 1] &= shared.T
+    column, _, place = noted.nonzero(as_tuple=True)
+    outputs = found[0].new_full((k, width, found[0].shape[1]), torch.nan)
+    outputs[place, column] = torch.cat(found)[noted[numbers >= 0]]
     return outputs
+
+
+def _in_turn(numbers: Tensor, edges: Tensor, batches: Batches) -> Iterator[tuple[Tensor, Batch, bool]]:
+    """The models that do something, with their batches, and whether they learn; for each place of [S, 2, k]."""
+    for some in torch.split(numbers, max(1, BATCHES_AT_ONCE // len(edges))):
+        chosen = some >= 0
+        place = chosen.nonzero()[:, 2]
+        counts = chosen.sum(2).flatten().tolist()
+        parts = batches.get(edges[place], some[chosen]).split(counts)
+        for turn, (places, batch) in enumerate(zip(torch.split_with_sizes(place, counts), parts, strict=True)):
+            if counts[turn]:
+                yield places, batch, turn % 2 == 1
 
 
 @final

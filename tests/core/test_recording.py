@@ -41,12 +41,36 @@ def _does_nothing_much(x: Tensor) -> Tensor:
     return ((x * 1).view(4, 5).expand(4, 5)[:, :].detach() ** 1).permute(0, 1) + x.view(20).view(4, 5)
 
 
+def _there_and_back(x: Tensor) -> Tensor:
+    return (x.clone().t().t() + 0) * x.clone() - x.t().clone().t()
+
+
+def _rows_named_twice(x: Tensor) -> Tensor:
+    ids = torch.arange(6).view(2, 3) // 2
+    return grad(lambda z: (F.embedding(ids, z) ** 2 * torch.arange(1, 4)[:, None]).sum())(x)
+
+
+def _some_columns(x: Tensor) -> Tensor:
+    return x[:, torch.arange(3) // 2]
+
+
 def _the_same_twice(x: Tensor) -> Tensor:
     return torch.sin(x) * torch.sin(x) + (x + 1) * (x + 1)
 
 
 PURE: dict[str, Callable[[Tensor], Tensor]] = {
-    f.__name__.strip("_"): f for f in (_norm, _lookup, _gradient, _convolution, _does_nothing_much, _the_same_twice)
+    f.__name__.strip("_"): f
+    for f in (
+        _norm,
+        _lookup,
+        _gradient,
+        _convolution,
+        _does_nothing_much,
+        _there_and_back,
+        _rows_named_twice,
+        _some_columns,
+        _the_same_twice,
+    )
 }
 
 
@@ -85,6 +109,29 @@ def test_the_same_work_is_recorded_once() -> None:
     x = _example(2)
     torch.testing.assert_close(replay(x)[0], 2 * torch.sin(x))
     assert len(calls) == recorded, "a replay went through Python again"
+
+
+def test_copies_that_nobody_writes_into_are_left_out() -> None:
+    def moved(x: Tensor, mean: Tensor) -> list[Tensor]:
+        state = mean.clone()
+        away = x.sum(1) - state.unsqueeze(1)[:, 0]
+        state.copy_(state + 0.1 * away)
+        return [away, state]
+
+    example = [_example(2), _example(2, 5)]
+    source = record(moved, example)
+    assert "clone" not in source
+    assert "copy" not in source
+    before = example[1].clone()
+    torch.testing.assert_close(script(source)(*example), moved(*example))
+    assert torch.equal(example[1], before)
+
+
+@pytest.mark.parametrize("function", [lambda x: [x.clone()], lambda x: [x.clone().view(-1, 20)]])
+def test_a_replay_never_returns_what_it_was_given(function: Function) -> None:
+    x = _example(2)
+    (found,) = script(record(function, [x]))(x)
+    assert found.data_ptr() != x.data_ptr()
 
 
 def test_random_numbers_are_drawn_anew_at_each_replay() -> None:

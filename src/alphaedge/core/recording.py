@@ -30,6 +30,12 @@ _VIEWS: Final = {
     aten.detach.default,
     aten.slice.Tensor,
 }
+_NEUTRAL: Final = {  # operations with a number, and the number with which they do nothing
+    aten.mul.Scalar: 1,
+    aten.mul.Tensor: 1,
+    aten.pow.Tensor_Scalar: 1,
+    aten.add.Tensor: 0,
+}
 _CONSTANTS: Final = (torch.dtype, torch.layout, torch.memory_format)
 
 
@@ -76,9 +82,13 @@ def _call(a: fx.Node, b: fx.Node, names: dict[fx.Node, str]) -> str:
     if schema is None or a.kwargs.keys() != b.kwargs.keys() or len(a.args) != len(b.args):
         raise NotLinearError(f"{a.target} is no operation of tensors alone")
     args = [_text(x, y, names) for x, y in zip(a.args, b.args, strict=True)]
+    if a.target is aten.embedding_dense_backward.default and a.args[3:] == (-1, False):
+        # The same sums in a third of the time.
+        zeros = f"torch.ops.aten.new_zeros({args[0]}, [{args[2]}, {args[0]}.size(-1)])"
+        return f"torch.ops.aten.index_put_({zeros}, [{args[1]}], {args[0]}, True)"
     for place, argument in enumerate(schema.arguments[: len(args)]):
         if str(argument.type) == "List[Optional[Tensor]]":
-            args[place] = f"annotate(List[Optional[Tensor]], {args[place]})"
+            args[place] = f"torch.jit.annotate(List[Optional[Tensor]], {args[place]})"
     before, after = _value(a.args[0]) if a.args else None, _value(a)
     if a.target is aten.mul.Tensor and before is not None and after is not None and before.dtype != after.dtype:
         args[0] = f"torch.ops.aten.to({args[0]}, {after.dtype})"  # TorchScript takes x * 1 for x, whatever its type
@@ -137,17 +147,36 @@ def _value(node: Any) -> Tensor | None:
 
 
 def _does_nothing(node: fx.Node) -> fx.Node | None:
-    """The argument that this operation returns unchanged, if that is all it does."""
+    """The value that this operation returns unchanged, if that is all it does."""
     if node.op != "call_function" or not node.args or not isinstance(node.args[0], fx.Node):
         return None
-    if node.target in (aten.mul.Scalar, aten.mul.Tensor, aten.pow.Tensor_Scalar) and node.args[1] == 1:
-        before, after = _value(node.args[0]), _value(node)
-        return node.args[0] if before is not None and after is not None and before.dtype == after.dtype else None
-    if node.target in _VIEWS:
-        before, after = _value(node.args[0]), _value(node)
-        if before is not None and after is not None and before.shape == after.shape:
-            return node.args[0] if before.stride() == after.stride() else None
-    return None
+    same: Any = node.args[0]
+    useless: Any
+    if node.target is aten.transpose.int:  # there and back
+        return same.args[0] if same.target is aten.transpose.int and set(same.args[1:]) == set(node.args[1:]) else None
+    if node.target is aten.clone.default:
+        useless = not _returned(node)  # nobody may get back what he gave
+    elif node.target is aten.copy.default:
+        same = node.args[1]
+        useless = isinstance(same, fx.Node) and same.op == "call_function" and not _is_view(same)
+    elif node.target in _NEUTRAL:
+        useless = node.args[1] == _NEUTRAL[node.target] and not node.kwargs
+    else:
+        useless = node.target in _VIEWS
+    before, after = _value(same), _value(node)
+    if not useless or before is None or after is None or (before.dtype, before.shape) != (after.dtype, after.shape):
+        return None
+    return same if node.target in _NEUTRAL or before.stride() == after.stride() else None
+
+
+def _returned(node: fx.Node) -> bool:
+    """Whether a call returns this value or a view of it."""
+    return any(user.op == "output" or (_is_view(user) and _returned(user)) for user in node.users)
+
+
+def _is_view(node: fx.Node) -> bool:
+    schema: Any = getattr(node.target, "_schema", None)
+    return node.target is operator.getitem or (schema is not None and any(r.alias_info for r in schema.returns))
 
 
 def _mutated(node: fx.Node) -> bool:

@@ -1,6 +1,8 @@
 """Recorded calls that are kept on disk: used again where they hold, and only there."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -66,6 +68,27 @@ def test_the_first_process_and_the_next_compute_the_same_bits(tmp_path: Path, mo
     cold, warm = (Stacked(model, recordings=_cache(tmp_path, model)).gradient(*arguments) for _ in range(2))
     assert torch.equal(cold.dense, warm.dense)
     assert torch.equal(cold.outputs, warm.outputs)
+
+
+def test_a_process_that_finds_its_calls_recorded_does_not_load_torchs_compiler(tmp_path: Path) -> None:
+    code = f"""
+import sys
+import torch
+from pathlib import Path
+from alphaedge.core.fields import Field
+from alphaedge.core.gradients import Stacked
+from alphaedge.models.mlp import mlp
+from alphaedge.simulation.recording_cache import recording_cache
+
+model = mlp([Field("x", "number", 6)], hidden=(8,))
+dense = model.initial_dense().expand(3, -1)
+Stacked(model, recordings=recording_cache(Path({str(tmp_path)!r}), model)).gradient(
+    dense, [], {{}}, [torch.randn(3, 5, 6)], torch.randn(3, 5)
+)
+print("torch._dynamo" in sys.modules)
+"""
+    loaded = [subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout for _ in range(2)]
+    assert [each.strip() for each in loaded] == [b"True", b"False"]
 
 
 @pytest.mark.parametrize(

@@ -63,10 +63,14 @@ class Home:
         return (batches >= self.reset_after) & (self.reset_after > 0)
 
     def update(self, lead: Tensor, mixed: Tensor, home: Tensor) -> Tensor:
-        """The lead after a batch with these losses of the two models; a loss that is not finite decides for good."""
+        """The lead after a batch with these losses of the two models."""
+        return self.memory * lead + self.gap(mixed, home)
+
+    def gap(self, mixed: Tensor, home: Tensor) -> Tensor:
+        """The relative gap of two losses; one that is not finite decides for good."""
         size = (home.abs() + mixed.abs()).clamp(min=SMALLEST_LOSS)
-        gap = torch.where(home.isfinite(), 2 * (home - mixed) / size, BROKEN).masked_fill(~mixed.isfinite(), -BROKEN)
-        return self.memory * lead + gap
+        gap = torch.where(home.isfinite(), 2 * (home - mixed) / size, BROKEN)
+        return gap.masked_fill(~mixed.isfinite(), -BROKEN)
 
 
 def combine(share: Tensor, mixed: Tensor, home: Tensor) -> Tensor:

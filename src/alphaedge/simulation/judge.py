@@ -18,8 +18,8 @@ class Judge:
     ) -> None:
         self._home, self._delay = home, delay
         self._lead = torch.zeros(edges, dtype=dtype, device=device)
-        # A ring of the two models' losses by batch.
-        self._unseen = torch.zeros(2, edges, delay + 1, dtype=dtype, device=device)
+        # The two models' losses on the last batches, oldest first.
+        self._unseen = torch.zeros(2, edges, delay, dtype=dtype, device=device)
         # Batches in a row without a use of the mixed model, and batches predicted so far.
         self._unused, self._count = torch.zeros(2, edges, dtype=torch.long, device=device)
 
@@ -29,20 +29,24 @@ class Judge:
         predicted: which of S batches each of k edges predicts, in order. mixed, home: the losses of the two models on
         them, which count from when they are revealed.
         """
-        found = torch.ones_like(mixed)
-        for s in range(predicted.shape[1]):
-            places = predicted[:, s].nonzero().flatten()
-            some = edges[places]
-            found[places, s] = self._home.share(self._lead[some])
-            self._unseen[:, some, self._count[some] % (self._delay + 1)] = torch.stack(
-                [mixed[places, s], home[places, s]]
-            )
-            self._count[some] += 1
-            seen = some[self._count[some] > self._delay]
-            mixed_then, home_then = self._unseen[:, seen, self._count[seen] % (self._delay + 1)]
-            self._lead[seen] = self._home.update(self._lead[seen], mixed_then, home_then)
-            self._unused[seen] = self._home.unused(self._unused[seen], self._lead[seen])
-        return found
+        count, columns = predicted.sum(1, keepdim=True), torch.arange(predicted.shape[1], device=mixed.device)
+        # The batches that an edge predicts, moved to the left, after those that are not revealed yet.
+        order = predicted.sort(dim=1, descending=True, stable=True).indices
+        losses = torch.stack([mixed.gather(1, order), home.gather(1, order)])
+        waiting = torch.cat([self._unseen[:, edges], losses], dim=2)
+        revealed = (columns < count) & (self._count[edges].unsqueeze(1) + columns >= self._delay)
+        gaps = self._home.gap(*waiting[:, :, : len(columns)])
+        lead, unused, leads = self._lead[edges], self._unused[edges], list[Tensor]()
+        for seen, gap in zip(revealed.unbind(1), gaps.unbind(1), strict=True):
+            leads.append(lead)
+            lead = torch.where(seen, self._home.memory * lead + gap, lead)
+            unused = torch.where(seen, self._home.unused(unused, lead), unused)
+        self._lead[edges], self._unused[edges] = lead, unused
+        self._count[edges] += count.squeeze(1)
+        left = (count + torch.arange(self._delay, device=mixed.device)).expand(2, -1, -1)
+        self._unseen[:, edges] = waiting.gather(2, left)
+        shares = self._home.share(torch.stack(leads, dim=1))
+        return torch.ones_like(mixed).scatter_(1, order, shares).masked_fill_(~predicted, 1)
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         """All that it remembers, by name."""

@@ -23,5 +23,6 @@ def section(path: str) -> str:
             names.insert(0, name)
     for name in names:
         found = getattr(found, name)
+    found = inspect.unwrap(found)  # a decorator may be from elsewhere
     file = Path(inspect.getsourcefile(found) or "").relative_to(SOURCE)
     return fence(textwrap.dedent(inspect.getsource(found)), "python", f'title="src/{file}"')

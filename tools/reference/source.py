@@ -4,6 +4,7 @@ import importlib
 import inspect
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import alphaedge
 from tools.reference.markdown import fence
@@ -21,8 +22,9 @@ def section(path: str) -> str:
         except ModuleNotFoundError:
             module, _, name = module.rpartition(".")
             names.insert(0, name)
+    target: Any = found
     for name in names:
-        found = getattr(found, name)
-    found = inspect.unwrap(found)  # a decorator may be from elsewhere
-    file = Path(inspect.getsourcefile(found) or "").relative_to(SOURCE)
-    return fence(textwrap.dedent(inspect.getsource(found)), "python", f'title="src/{file}"')
+        target = getattr(target, name)
+    target = inspect.unwrap(target)  # a decorator may be from elsewhere
+    file = Path(inspect.getsourcefile(target) or "").relative_to(SOURCE)
+    return fence(textwrap.dedent(inspect.getsource(target)), "python", f'title="src/{file}"')

@@ -124,7 +124,8 @@ class OneAtATime:
     def outputs(self, dense: Tensor, rows: Sequence[Tensor], buffers: Buffers, inputs: Sequence[Tensor]) -> Tensor:
         """See ``Gradients.outputs``."""
         _set_mode(self.model, False)
-        with torch.no_grad():
+        # Not in inference mode, whose tensors a module may keep; autograd would refuse them later.
+        with torch.inference_mode(False), torch.no_grad():
             return torch.stack(
                 [
                     self.model.forward(

@@ -35,7 +35,7 @@ class Publications:
 
     def __init__(self, state: ModelState, depth: int, statistics: tuple[str, ...], guests: int = 0) -> None:
         n, device = len(state), state.device
-        self.depth, self.edges = depth, n
+        self.depth, self.n = depth, n
         size = depth * n + guests
         self.number = torch.zeros(n, dtype=torch.long, device=device)
         self.all_records = torch.zeros(size, dtype=torch.long, device=device)
@@ -50,7 +50,7 @@ class Publications:
             pool[:] = state.buffers[name]
 
     def _own(self, pool: Tensor) -> Tensor:
-        return pool[: self.depth * self.edges].view(self.depth, self.edges, *pool.shape[1:])
+        return pool[: self.depth * self.n].view(self.depth, self.n, *pool.shape[1:])
 
     @property
     def records(self) -> Tensor:
@@ -103,7 +103,7 @@ class Publications:
 
     def places(self, edges: Tensor, numbers: Tensor) -> Tensor:
         """Places in the pool of publications, by edge and number."""
-        return (numbers % self.depth) * self.edges + edges
+        return (numbers % self.depth) * self.n + edges
 
     def give(self, places: Sequence[int], state: ModelState, edge: int) -> None:
         """Start an edge of the state from the median of publications in these places."""
@@ -135,9 +135,8 @@ class Publications:
 
     def unpack(self, parcel: Parcel, guest: int) -> int:
         """Put the publications of a parcel into the places of guests, from that one on; returns the first of them."""
-        first = self.depth * self.edges + guest
+        first = self.depth * self.n + guest
         here = slice(first, first + len(parcel.dense))
-        self._make_room(here.stop)
         self.all_dense[here], self.all_records[here] = parcel.dense, parcel.records
         for name, statistic in parcel.statistics.items():
             self.all_statistics[name][here] = statistic
@@ -146,8 +145,9 @@ class Publications:
             self.all_tables[t][first + place, row] = values
         return first
 
-    def _make_room(self, size: int) -> None:
-        missing = size - len(self.all_dense)
+    def make_room(self, guests: int) -> None:
+        """Make sure that there are places for so many guests."""
+        missing = self.depth * self.n + guests - len(self.all_dense)
         if missing <= 0:
             return
         self.all_dense, self.all_records = _longer(self.all_dense, missing), _longer(self.all_records, missing)

@@ -142,10 +142,11 @@ def pull(world: World, needed: Collection[Publication], rows: Sequence[Tensor]) 
     requests = [_Request(sorted(p for p in needed if p[0] in part), rows) for part in world.parts]
     places = {}
     for edge, number in requests[shards.rank].publications:
-        places[edge, number] = number % published.depth * published.edges + edge - world.own.start
+        places[edge, number] = number % published.depth * published.n + edge - world.own.start
     requests[shards.rank] = _Request([], rows)
     parcels = [_pack(world, asked) if asked.publications else None for asked in shards.swap(requests)]
     guests = 0
+    published.make_room(sum(len(request.publications) for request in requests))
     for request, parcel in zip(requests, shards.swap(parcels), strict=True):
         if parcel is not None:
             first = published.unpack(parcel, guests)

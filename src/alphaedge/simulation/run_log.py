@@ -53,7 +53,10 @@ class Progress:
 
 @final
 class RunLog:
-    """The record of a stack of runs, filled by the engine; edges are numbered through all runs. It is on the CPU."""
+    """The record of a stack of runs, filled by the engine: of the edges of a world, in their order. It is on the CPU.
+
+    ``stopped`` is of all shards, by the number of the edge.
+    """
 
     def __init__(self, edges: int, batches: int, size: int, score: Callable[[Tensor, Tensor], Tensor]) -> None:
         self._score = score

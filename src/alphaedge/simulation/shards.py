@@ -1,6 +1,6 @@
 """A fleet in several processes: each holds a part of the edges, a shard, and they take every step of a run together.
 
-A shard has the models, publications and streams of its own edges. Of all others it knows what edges tell each other:
+A shard has the models, publications and batches of its own edges. Of all others it knows what edges tell each other:
 when they published, whom they pull from, and which have stopped. Of their publications it gets those that its own edges
 pull (``simulation.rounds.pull``), and nothing else.
 """
@@ -25,8 +25,8 @@ class Shards(Protocol):
         """How many there are."""
         ...
 
-    def swap(self, parcels: Sequence[T]) -> list[T]:
-        """Give each shard a parcel, this one included; returns those that they give to this one.
+    def swap(self, messages: Sequence[T]) -> list[T]:
+        """Send each shard a message, this one included; returns those that they send to this one.
 
         All shards call this equally often; each waits for the others.
         """
@@ -39,9 +39,9 @@ class OneShard:
 
     rank, count = 0, 1
 
-    def swap(self, parcels: Sequence[T]) -> list[T]:
-        """Return its own parcel."""
-        return list(parcels)
+    def swap(self, messages: Sequence[T]) -> list[T]:
+        """Return its own message."""
+        return list(messages)
 
 
 def gather(shards: Shards, found: T) -> list[T]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Final, final
 
 import msgspec
 import torch
@@ -39,6 +39,9 @@ ModelFactory = Callable[[], Model]
 Outcome = tuple[list[RunResult], list[str]]  # the results of a task's seeds, and what the user should know
 # Called with "name/first seed" of a task and its progress; returns True to stop the task.
 Watch = Callable[[str, Progress], bool | None]
+
+
+SHARD_SEEDS: Final = 1_000_003  # between the seeds of two shards, for dropout
 
 
 class TaskStopped(Exception):
@@ -168,7 +171,7 @@ def run_task(
     """
     torch.set_num_threads(1)
     with fork_randomness(torch.device(task.settings.device)):
-        torch.manual_seed(task.seeds[0])
+        torch.manual_seed(task.seeds[0] + SHARD_SEEDS * (shards.rank if shards else 0))
         return _run(task, cache or WorkerCache(), watch, shards or OneShard())
 
 
@@ -208,7 +211,7 @@ def _run(task: Task, cache: WorkerCache, watch: Watch, shards: Shards) -> Outcom
         log=RunLog(len(state), len(batches.scored), settings.size, partial(score_windows, data[0].metric, task.window)),
         shards=shards,
         parts=parts if shards.count > 1 else None,
-        guests=MIX_BLOCK * (task.method.selection.peers or len(data[0].streams)) if shards.count > 1 else 0,
+        guests=_room_for_guests(task.method, len(data[0].streams), len(edges)) if shards.count > 1 else 0,
     )
     block = BLOCK if settings.executor == "stacked" else 1
     engine = Engine(world, settings.online, same_pass=same_pass, block=block)
@@ -217,6 +220,14 @@ def _run(task: Task, cache: WorkerCache, watch: Watch, shards: Shards) -> Outcom
     outcomes = [RunResult.of(task.name, world, run, data[run], seconds / len(seeds)) for run in range(len(seeds))]
     stopped = (reason for number, reason in world.log.stopped.items() if number in world.own)
     return outcomes, [f"{task.name}: {note}" for note in (*notes, *stopped)]
+
+
+def _room_for_guests(method: Method, edges: int, here: int) -> int:
+    """How many publications of other shards one block of mixing edges may need, as a rule. here: edges of this one."""
+    if not method.aggregation.uses_peers:
+        return 0
+    peers = edges if method.selection.peers is None else method.selection.peers
+    return min(MIX_BLOCK * peers, edges - here)
 
 
 def _run_engine(engine: Engine, task: Task, watch: Watch, events: list[int]) -> float:

@@ -143,8 +143,8 @@ class World:
 
     def present(self, edge: int) -> list[bool]:
         """Which of an edge's neighbours answer when it pulls."""
-        base, own = self.base(edge), int(self.published.number[edge])
-        if not self.conditions.down_edges_pull and self.outages[self.own[edge]][own]:
+        base, last_published = self.base(edge), int(self.published.number[edge])
+        if not self.conditions.down_edges_pull and self.outages[self.own[edge]][last_published]:
             return [False] * len(self.links[edge].neighbours)
         there = self.candidates(edge)
         return [

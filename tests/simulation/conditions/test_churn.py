@@ -72,10 +72,8 @@ def test_an_edge_that_joins_late_starts_from_its_peers_newest_models_or_from_scr
     real = Publications.give
 
     def give(self: Publications, places: Sequence[int], state: ModelState, edge: int) -> None:
-        newest = [int(self.number[place % self.edges]) for place in places]
-        given.append(
-            ([n for n, place in zip(newest, places, strict=True) if place // self.edges == n % self.depth], edge)
-        )
+        newest = [int(self.number[place % self.n]) for place in places]
+        given.append(([n for n, place in zip(newest, places, strict=True) if place // self.n == n % self.depth], edge))
         real(self, places, state, edge)
 
     with mock.patch.object(Publications, "give", give):

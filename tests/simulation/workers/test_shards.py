@@ -46,9 +46,9 @@ class InThreads:
     def __init__(self, rank: int, boxes: list[list["SimpleQueue[Any]"]]) -> None:
         self.rank, self.count, self._boxes = rank, len(boxes), boxes
 
-    def swap(self, parcels: Sequence[T]) -> list[T]:
-        for rank, parcel in enumerate(parcels):
-            self._boxes[self.rank][rank].put(parcel)
+    def swap(self, messages: Sequence[T]) -> list[T]:
+        for rank, message in enumerate(messages):
+            self._boxes[self.rank][rank].put(message)
         return [self._boxes[rank][self.rank].get(timeout=100) for rank in range(self.count)]
 
 

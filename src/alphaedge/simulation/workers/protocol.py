@@ -1,7 +1,8 @@
 """Where the tasks of a simulation run.
 
 ``Here`` runs them one after the other in this process, ``Processes`` (simulation.workers.processes) in several, and
-``RayWorkers`` (simulation.workers.ray_workers) on a Ray cluster.
+``RayWorkers`` (simulation.workers.ray_workers) on a Ray cluster. ``ShardProcesses`` and ``RayShards`` spread the fleet
+of each task over several.
 """
 
 from collections.abc import Iterable, Iterator

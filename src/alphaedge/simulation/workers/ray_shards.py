@@ -13,6 +13,7 @@ from alphaedge.simulation.workers.sharded_task import join, one_by_one
 
 T = TypeVar("T")
 _POLL_SECONDS: Final = 0.2
+_START_SECONDS: Final = 120.0  # for all shards to find a place in the cluster
 _RETRIES: Final = 5  # of one run, each after the death of a shard
 
 
@@ -44,9 +45,10 @@ class RayShards:
 
     def _run(self, task: Task, watch: Watch) -> Outcome | None:
         board: Any = ray.remote(Board).options(num_cpus=0, max_restarts=-1, max_task_retries=-1).remote()
-        shard: Any = ray.remote(_Shard).options(num_cpus=1, max_concurrency=2)  # one to run, one to take parcels
+        shard: Any = ray.remote(_Shard).options(num_cpus=1, max_concurrency=2)  # one to run, one to take messages
         actors = [shard.remote(rank, self.shards) for rank in range(self.shards)]
         try:
+            ray.get([actor.is_ready.remote() for actor in actors], timeout=_START_SECONDS)
             parts = [actor.run.remote(actors, board, *self._packing.pack(task)) for actor in actors]
             waiting = list(parts)
             while waiting:
@@ -57,6 +59,8 @@ class RayShards:
                         board.stop.remote(number)
             found = ray.get(parts)
             return None if None in found else join(found)
+        except ray.exceptions.GetTimeoutError:
+            raise AlphaEdgeError(f"the cluster has no room for {self.shards} shards, which need a core each") from None
         finally:
             for actor in (*actors, board):
                 ray.kill(actor)
@@ -64,7 +68,7 @@ class RayShards:
 
 @final
 class _Shard:
-    """One actor of those that run a fleet together. While one thread runs, another takes the parcels of the others."""
+    """One actor of those that run a fleet together. While one thread runs, another takes the messages of the others."""
 
     def __init__(self, rank: int, count: int) -> None:
         self.rank = rank
@@ -73,8 +77,11 @@ class _Shard:
     def run(self, actors: list[Any], board: Any, task: Task, key: bytes, shared: SharedData | None) -> Outcome | None:
         return Worker().run(board, 0, task, key, shared, _ActorShards(self.rank, actors, self.inbox))
 
-    def take(self, rank: int, turn: int, parcel: Any) -> None:
-        self.inbox[rank].put((turn, parcel))
+    def is_ready(self) -> bool:
+        return True
+
+    def take(self, rank: int, turn: int, message: Any) -> None:
+        self.inbox[rank].put((turn, message))
 
 
 @final
@@ -84,18 +91,19 @@ class _ActorShards:
     def __init__(self, rank: int, actors: list[Any], inbox: "list[SimpleQueue[tuple[int, Any]]]") -> None:
         self.rank, self.count, self._actors, self._inbox = rank, len(actors), actors, inbox
         self._turn = 0
-        self._early: list[dict[int, Any]] = [{} for _ in actors]  # parcels that have overtaken others, by turn
+        self._early: list[dict[int, Any]] = [{} for _ in actors]  # messages that have overtaken others, by turn
+        self._sent: list[Any] = []
 
-    def swap(self, parcels: Sequence[T]) -> list[T]:
+    def swap(self, messages: Sequence[T]) -> list[T]:
         """See ``Shards``."""
+        ray.get(self._sent)  # raises, if one was not delivered
         self._turn += 1
-        for rank, actor in enumerate(self._actors):
-            if rank != self.rank:
-                actor.take.remote(self.rank, self._turn, parcels[rank])
-        return [parcels[rank] if rank == self.rank else self._receive(rank) for rank in range(self.count)]
+        others = [rank for rank in range(self.count) if rank != self.rank]
+        self._sent = [self._actors[rank].take.remote(self.rank, self._turn, messages[rank]) for rank in others]
+        return [messages[rank] if rank == self.rank else self._receive(rank) for rank in range(self.count)]
 
     def _receive(self, rank: int) -> Any:
         while self._turn not in self._early[rank]:
-            turn, parcel = self._inbox[rank].get()
-            self._early[rank][turn] = parcel
+            turn, message = self._inbox[rank].get()
+            self._early[rank][turn] = message
         return self._early[rank].pop(self._turn)

@@ -14,7 +14,7 @@ from typing import Any, Final, final
 
 import ray
 
-from alphaedge.errors import AlphaEdgeError, InvalidValue
+from alphaedge.errors import AlphaEdgeError, InvalidValue, check_number
 from alphaedge.simulation.task import Outcome, Task, Watch, WorkerCache
 from alphaedge.simulation.workers.ray_actors import Board, Packing, Worker
 from alphaedge.simulation.workers.ray_shards import RayShards
@@ -32,6 +32,7 @@ def ray_workers(
     count: how many at most; the default is one for each core of the cluster. shards: more than 1 cuts the fleet of each
     task into so many, on as many workers.
     """
+    check_number("shards", shards, low=1, whole=True)
     _check_reachable(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to Ray's makers unless the user wants it
     where: dict[str, Any] = {"address": address}

@@ -9,11 +9,11 @@ from contextlib import ExitStack
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final, TypeVar, final
 
-from alphaedge.errors import AlphaEdgeError
+from alphaedge.errors import AlphaEdgeError, check_number
 from alphaedge.simulation.run_log import Progress
 from alphaedge.simulation.task import Outcome, Task, TaskStopped, Watch, WorkerCache, run_task
 from alphaedge.simulation.workers.processes import asked_to_stop, follow_parent
-from alphaedge.simulation.workers.sharded_task import join, one_by_one
+from alphaedge.simulation.workers.sharded_task import join, one_by_one, with_own_storage
 
 T = TypeVar("T")
 _POLL_SECONDS: Final = 0.2
@@ -26,6 +26,7 @@ class ShardProcesses:
     count = 1
 
     def __init__(self, shards: int) -> None:
+        check_number("shards", shards, low=1, whole=True)
         self.shards, self.cache = shards, WorkerCache()
 
     def run(self, tasks: Iterable[Task], watch: Watch) -> Iterator[Outcome]:
@@ -38,7 +39,8 @@ class ShardProcesses:
 
     def _run(self, task: Task, watch: Watch) -> Outcome | None:
         context = multiprocessing.get_context("spawn")
-        packed = pickle.dumps(task)  # as bytes, or torch would send each tensor as a file that stays open
+        # As bytes, or torch would send each tensor as a file that stays open.
+        packed = pickle.dumps(with_own_storage(task))
         ranks = range(self.shards)
         links: dict[int, dict[int, Connection]] = {rank: {} for rank in ranks}
         with ExitStack() as stack:
@@ -65,6 +67,7 @@ class ShardProcesses:
 def _collect(reports: Sequence[Connection], watch: Watch) -> Outcome | None:
     """Listen to the shards until all are done; None if the task was stopped."""
     found: dict[int, Outcome | None] = {}
+    died = False
     with asked_to_stop() as stop:
         while len(found) < len(reports):
             waiting: list[Any] = [end for rank, end in enumerate(reports) if rank not in found]
@@ -74,16 +77,22 @@ def _collect(reports: Sequence[Connection], watch: Watch) -> Outcome | None:
                     kind, told = end.recv()
                     if kind == "progress":
                         end.send(bool(watch(*told)))
-                except (EOFError, ConnectionError):
-                    raise AlphaEdgeError("a shard's process died, perhaps for lack of memory") from None
+                except (EOFError, ConnectionError):  # go on: another one may say why
+                    kind, told, died = "outcome", None, True
                 if kind == "outcome":
                     found[reports.index(end)] = told
                 elif kind == "error":
                     raise told
             if stop.is_set():
                 raise KeyboardInterrupt
+    if died:
+        raise AlphaEdgeError("a shard's process died, perhaps for lack of memory")
     parts = [found[rank] for rank in sorted(found)]
     return join([part for part in parts if part is not None]) if None not in parts else None
+
+
+class _ShardLost(Exception):
+    """Another shard's process has ended."""
 
 
 @final
@@ -92,18 +101,22 @@ class _PipeShards:
 
     def __init__(self, rank: int, links: Mapping[int, Connection]) -> None:
         self.rank, self.count, self._links = rank, len(links) + 1, links
+        self._ranks = range(self.count)
         self._sender = ThreadPoolExecutor(1)  # all send at once, and a pipe that is full waits for its reader
 
-    def swap(self, parcels: Sequence[T]) -> list[T]:
+    def swap(self, messages: Sequence[T]) -> list[T]:
         """See ``Shards``."""
-        sending = self._sender.submit(self._send, parcels)
-        found = [parcels[r] if r == self.rank else pickle.loads(self._links[r].recv_bytes()) for r in range(self.count)]
-        sending.result()
+        sending = self._sender.submit(self._send, messages)
+        try:
+            found = [messages[r] if r == self.rank else pickle.loads(self._links[r].recv_bytes()) for r in self._ranks]
+            sending.result()
+        except (EOFError, ConnectionError):
+            raise _ShardLost from None
         return found
 
-    def _send(self, parcels: Sequence[Any]) -> None:
+    def _send(self, messages: Sequence[Any]) -> None:
         for rank, link in self._links.items():
-            link.send_bytes(pickle.dumps(parcels[rank]))
+            link.send_bytes(pickle.dumps(messages[rank]))
 
 
 def _run_shard(packed: bytes, rank: int, links: Mapping[int, Connection], parent: Connection) -> None:
@@ -118,8 +131,8 @@ def _run_shard(packed: bytes, rank: int, links: Mapping[int, Connection], parent
         parent.send(("outcome", run_task(pickle.loads(packed), None, report, _PipeShards(rank, links))))
     except TaskStopped:
         parent.send(("outcome", None))
-    except (EOFError, ConnectionError):
-        pass  # another shard has died: whoever listens to it says so
+    except _ShardLost:
+        pass  # whoever listens to that one says so
     except AlphaEdgeError as error:
         parent.send(("error", error))
     except Exception:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from alphaedge.data.stream import Dataset
+from alphaedge.data.stream import Dataset, Stream
 from alphaedge.errors import InvalidValue
 from alphaedge.simulation.run_result import RunResult
 from alphaedge.simulation.task import Outcome, Task, WorkerCache
@@ -21,6 +21,17 @@ def one_by_one(task: Task, shards: int, cache: WorkerCache) -> Iterator[Task]:
         if len(data.streams) < shards:
             raise InvalidValue("shards", shards, f"at most {len(data.streams)}, the number of edges")
         yield replace(task, seeds=(seed,))
+
+
+def with_own_storage(task: Task) -> Task:
+    """The task with data that can be pickled: of a tensor that is a part of another one, all of that would be."""
+    if task.data is None:
+        return task
+    streams = tuple(
+        Stream({name: x.clone() for name, x in s.inputs.items()}, s.labels.clone(), s.times.clone())
+        for s in task.data.streams
+    )
+    return replace(task, data=replace(task.data, streams=streams))
 
 
 def join(parts: Sequence[Outcome]) -> Outcome:

@@ -41,14 +41,15 @@ class Elsewhere(Tensor):
 
     @staticmethod
     def __new__(cls, here: Tensor) -> "Elsewhere":
-        made: Elsewhere = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
-            cls,
-            here.size(),
-            strides=here.stride(),
-            storage_offset=here.storage_offset(),
-            dtype=here.dtype,
-            device=f"{NAME}:0",
-        )
+        with torch.inference_mode(here.is_inference()):  # a view of a normal tensor is one in inference mode, too
+            made: Elsewhere = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+                cls,
+                here.size(),
+                strides=here.stride(),
+                storage_offset=here.storage_offset(),
+                dtype=here.dtype,
+                device=f"{NAME}:0",
+            )
         made.here = here
         return made
 

@@ -159,7 +159,7 @@ def _does_nothing(node: fx.Node) -> fx.Node | None:
     elif node.target is aten.copy.default:
         same = node.args[1]
         made = isinstance(same, fx.Node) and same.op == "call_function" and not _is_view(same)
-        useless = made and not _returned(node)
+        useless = made and not _returned(same)  # or two results would be one
     elif node.target in _NEUTRAL:
         useless = node.args[1] == _NEUTRAL[node.target] and not node.kwargs and not _returned(node)
     else:

@@ -123,7 +123,7 @@ def test_a_home_model_that_breaks_does_not_silence_its_edge_unnoticed() -> None:
 
     def home_model_breaks(state: ModelState, span: TrainingSpan, *args: Any, **kwargs: Any) -> Tensor:
         nonlocal broken
-        outputs = real(state, span, *args, **kwargs)
+        outputs = real(state, span, *args, **kwargs).clone()
         home = (span.edges == 0) & (span.models != span.edges)
         which = home.unsqueeze(1) & (span.predicted >= 10)
         outputs[which] = torch.nan

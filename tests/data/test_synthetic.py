@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -133,12 +134,41 @@ def test_a_sudden_change_affects_a_single_cluster() -> None:
     assert len(moved) == 1
 
 
+def test_regions_that_move_buy_like_their_new_cluster_from_half_way_on() -> None:
+    calm = store(events=8000, drift=0.0, changes=0, new_items=0.0, appeal=3.0)
+    stay, move = synthetic(calm), synthetic(msgspec.structs.replace(calm, moves=0.5))
+    assert stay.clusters == move.clusters, "the clusters are those of the start"
+
+    def kept(data: Dataset, edge: int) -> float:
+        early, late = purchase_rates(data, edge, 30, before=0.5), purchase_rates(data, edge, 30, after=0.5)
+        return similarity(early, late)
+
+    moved = [e for e in range(6) if kept(move, e) < 0.5]
+    assert len(moved) == 3
+    assert all(kept(stay, e) > 0.9 for e in range(6))
+    assert move.clusters is not None
+    for e in moved:
+        hosts = [o for o in range(6) if o not in moved and move.clusters[o] != move.clusters[e]]
+        for host in hosts:
+            late = (purchase_rates(move, x, 30, after=0.5) for x in (e, host))
+            assert similarity(*late) > 0.9
+
+
+def test_moves_leave_the_first_half_as_it_is() -> None:
+    one, two = synthetic(store()), synthetic(store(moves=1.0))
+    for a, b in zip(one.streams, two.streams, strict=True):
+        early = a.times < 0.5
+        assert torch.equal(a.labels[early], b.labels[early])
+        assert all(torch.equal(a.inputs[f], b.inputs[f]) for f in a.inputs)
+        assert not torch.equal(a.labels, b.labels)
+
+
 @pytest.mark.parametrize(
     ("field", "bad"),
     [
         ("edges", 0), ("clusters", 0), ("events", 0), ("items", -1), ("users", 1.5), ("new_items", 1.1),
         ("drift", -0.1), ("changes", -1), ("appeal", -1.0), ("appeal", float("nan")), ("seed", -1), ("events", True),
-        ("items", "many"),
+        ("items", "many"), ("moves", 1.5),
     ],
 )  # fmt: skip
 def test_an_invalid_store_is_refused(field: str, bad: Any) -> None:

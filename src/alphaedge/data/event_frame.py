@@ -1,5 +1,6 @@
 """Turn a polars frame of events into fields and the streams of edges."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import polars as pl
@@ -55,3 +56,24 @@ def raw_values(codes: pl.Series, values: pl.Series) -> tuple[str, ...]:
     """
     pairs = pl.DataFrame({"code": codes, "value": values.cast(pl.String)}).unique("code").sort("code")
     return tuple(pairs["value"].fill_null("").to_list())
+
+
+def number_edges(frame: pl.DataFrame, column: str, min_events: int = 1) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """Number the places in a column as ``edge``, in sorted order, without those that have too few events.
+
+    Returns the events of the other places, and their names.
+
+    >>> frame, names = number_edges(pl.DataFrame({"town": ["b", "c", "a", "b", "a"]}), "town", 2)
+    >>> frame["edge"].to_list(), names
+    ([1, 0, 1, 0], ('a', 'b'))
+    """
+    kept = frame.filter(pl.len().over(column) >= min_events)
+    names = tuple(sorted(str(name) for name in kept[column].unique()))
+    numbers = {name: number for number, name in enumerate(names)}
+    return kept.with_columns(edge=pl.col(column).replace_strict(numbers, return_dtype=pl.Int64)), names
+
+
+def on_circle(values: pl.Expr, period: float, name: str) -> list[pl.Expr]:
+    """Place a time within a period on a circle, so that its end is next to its start: ``name_sin`` and ``name_cos``."""
+    angle = values * (2 * math.pi / period)
+    return [angle.sin().alias(f"{name}_sin"), angle.cos().alias(f"{name}_cos")]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from alphaedge.core.aggregation import HeldModels, Mixing, Weights, shares_of
+from alphaedge.core.aggregation import Mixing, Weights, shares_of
 from alphaedge.core.gradients import Stacked
 from alphaedge.core.model import Model
 from alphaedge.core.online import Online
@@ -34,23 +34,18 @@ def jobs_for(data: Dataset, model: Model) -> dict[str, Callable[[], None]]:
     for t, rows in enumerate(batches.rows(edges.repeat_interleave(whole.shape[1]), whole.flatten())):
         known[t].scatter_(1, rows.view(len(edges), -1), True)
         known[t][:, -1] = False
-    published = Publications(state, 1, ())
+    published = Publications(state, 1, (), [layout.told for layout in gradients.model.tables])
     published.publish(edges, state, known, torch.ones_like(edges))
     index = torch.stack([torch.randperm(len(edges) - 1)[:PEERS] for _ in edges])
     index += index >= edges.unsqueeze(1)
-    held = HeldModels(
-        published.dense.flatten(0, 1),
-        tuple(t.flatten(0, 1) for t in published.tables),
-        tuple(known),
-        {},
-        index,
-        torch.ones_like(index, dtype=torch.bool),
-    )
+    places = [own.places(edges, index) for own in batches.own_rows]
+    present = torch.ones_like(index, dtype=torch.bool)
     batch = batches.get(edges, torch.zeros_like(edges))
     rule, ones = Learned(steps=10), torch.ones(len(edges), 1 + PEERS)
     weights = Weights(ones, {name: ones * start for name, start in rule.memory.numbers.items()})
 
     def mix() -> None:
+        held = published.hold(index, places, present, statistics=False)
         models = state.select_models(edges)
         mixing = Mixing(models, held, ones, [batch], gradients, known)
         rule.mix(mixing, shares_of(rule.weigh(mixing, weights).raw, held.present))
@@ -62,7 +57,7 @@ def jobs_for(data: Dataset, model: Model) -> dict[str, Callable[[], None]]:
 def main() -> None:
     """Measure and report."""
     args = arguments(__doc__ or "")
-    rounds = 3 if args.quick else 15
+    rounds = 1 if args.quick else 15
     figures, rows = {}, []
     for name, (data, model) in (("mlp", mlp_shape(35, STEPS)), ("deepfm", deepfm_shape(10, 200))):
         seconds = time_in_turn(jobs_for(data, model), rounds)

@@ -70,7 +70,8 @@ def prepare(data: Dataset, model: Model, size: int = BATCH) -> tuple[Batches, Mo
     """Cut the data into batches, and make the initial state of all edges."""
     inputs = Inputs.cut(data, model, size)
     labels = Labels.draw(data, size, Conditions(), 0, model.dtype)
-    return Batches([inputs], [labels]), ModelState.start([model], [0] * len(data.streams))
+    batches = Batches([inputs], [labels])
+    return batches, ModelState.start([model], [0] * len(data.streams), rows=[own.named for own in batches.own_rows])
 
 
 def time_in_turn(jobs: dict[str, Callable[[], None]], rounds: int) -> dict[str, list[float]]:

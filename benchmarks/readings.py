@@ -50,7 +50,7 @@ def readings() -> dict[str, Method]:
         "no cold start from peers": replace(base, adopt_rows=False),
         "E = 10": replace(base, aggregate_every=10),
         "no home model": replace(base, home=None),
-        "home model, the better one predicts": replace(base, home=Home(blend=False)),
+        "home model, half of each predicts": replace(base, home=Home(start=0.5, prior=1e12)),
         "randps()": randps(),
         "nops()": nops(),
         "fedweight()": fedweight(),

@@ -70,7 +70,7 @@ def export_model(edge: Edge, folder: Path) -> None:
         for t, layout in enumerate(model.tables):
             start, found = model.initial_table(t), version.tensors[f"mixed.{t}"]
             rows = [found[index[t][k]] if k in index[t] else start[k % len(start)] for k in keys[t]]
-            for c in layout.columns:
+            for c in layout.slices:
                 state[c.name] = torch.stack(rows)[:, c.start : c.stop].reshape(c.shape).clone()
 
     ParameterReader(edge.folder / "data" / "parameters", model_schema(config, model)).read(take)

@@ -68,7 +68,7 @@ def _least_seconds(data: Dataset, model: Model, size: int) -> float:
     batches, state = prepare(data, model, size)
     first = torch.tensor([0])
     part, batch = state.select(first), batches.get(first, torch.tensor([0]))
-    rows = [t.gather(t.value, t.flat(r)) for t, r in zip(part.tables, batch.rows, strict=True)]
+    rows = [t.gather(t.flat(r)) for t, r in zip(part.tables, batch.rows, strict=True)]
     with FlopCounterMode(display=False) as counter:
         Stacked(model, trace=False).gradient(part.dense, rows, part.buffers, batch.inputs, batch.labels)
     numbers = part.dense.numel() + sum(r.numel() for r in rows)

@@ -17,7 +17,12 @@ import yaml  # type: ignore[import-untyped, unused-ignore]
 from alphaedge import Greedy, Learned, Store
 from alphaedge.cli import certs
 from alphaedge.core.methods import alphaedge as alphaedge_method
+from alphaedge.core.methods import ditto, fedfomo, pens
 from alphaedge.core.rules.aggregation import learned
+from alphaedge.core.rules.aggregation.rivals.fedfomo import FedFomo
+from alphaedge.core.rules.aggregation.rivals.pens import Pens
+from alphaedge.core.rules.aggregation.rivals.proximal import Proximal
+from alphaedge.core.rules.selection.rivals.best_so_far import BestSoFar
 from alphaedge.edge import supervisor
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.directory import exchange, gossip, membership, senders
@@ -29,6 +34,7 @@ from alphaedge.edge.peers.driver import PeerDriver
 from alphaedge.edge.serving.openapi import describe
 from alphaedge.edge.transport.server import STATUS_BY_ERROR, STATUS_BY_LIMIT
 from alphaedge.edge.trust import announcements, certificates, expiry, revocations
+from alphaedge.experiments import equal_bytes
 from alphaedge.simulation.config import Settings
 from tools import tuning
 
@@ -222,6 +228,11 @@ def test_what_edges_ask_each_other_is_there_and_no_other() -> None:
         ("how-to/tuning.md", "with three seeds", tuning.SEEDS == 3),
         ("how-to/tuning.md", "24 regions in four clusters", (Store().edges, Store().clusters) == (24, 4)),
         ("how-to/tuning.md", "20,000 events each", Store().events == 20_000),
+        ("rivals.md", "the 2 of *K* = 5 models", (pens().aggregation, pens().selection.peers) == (Pens(kept=2), 5)),
+        ("rivals.md", "2 places are drawn at random", pens().selection == BestSoFar(explore=2)),
+        ("rivals.md", "the own model keeps half", fedfomo().aggregation == FedFomo(own=0.5)),
+        ("rivals.md", "a tenth of the way (`pull`)", ditto().aggregation == Proximal(pull=0.1)),
+        ("rivals.md", "at most 1.1 times as much", equal_bytes.EQUAL == 1.1),
         ("how-to/nats.md", "three replicas", nats_directory.REPLICAS == 3),
     ],
 )

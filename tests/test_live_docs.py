@@ -54,6 +54,7 @@ SAYS: Mapping[str, tuple[str, ...]] = {
     "live-edge.md": ('"accepted":2', "alphaedge_pending_predictions 0.0", "fleet seen by berlin"),
     "how-to/embed.md": ("accepted=2",),
     "how-to/own-module.md": ("ready to start", r"alphaedge 0\.[5-9]"),
+    "rivals.md": (r"multi-krum +0\.[4-9]", r"bolder 0\.[4-9]"),
     "how-to/own-rule.md": ("memory is missing", r"median 0\.[5-9]", "ready to start"),
     "how-to/own-table.md": ("Learning from each other", r"Bergen -> http"),
     "how-to/replay.md": ("replay.png", "summary.json"),

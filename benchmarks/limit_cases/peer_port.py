@@ -63,7 +63,7 @@ class _Model:
     """A publication with one id table, and the two threads that answer for it, as in a learner process."""
 
     def __init__(self) -> None:
-        self.table = IdRows(torch.randn(1000, WIDTH), [], CAPACITY)
+        self.table = IdRows(torch.randn(1000, WIDTH), [], CAPACITY, width=WIDTH, told=WIDTH)
         self.table.admit(torch.arange(20_000), 0)
         self.table.version[:] = 1
         self.publication = Publication(3, 1000, torch.randn(10_000))

@@ -65,7 +65,9 @@ class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     newcomer: float | None = None
     remember: bool | None = None
     train_on_aggregation: bool | None = None
+    train_ahead: bool | None = None
     adopt_rows: bool | None = None
+    tallies: Literal["own", "shared"] | None = None
     home: bool | None = None
     trial: bool | None = None
     aggregation: str | None = None
@@ -83,13 +85,14 @@ class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return _replace(chosen, selection=selection, aggregate_every=self.aggregate_every, pull_ahead=self.pull_ahead)
 
     def _learned(self, chosen: Method, rule: Learned) -> Method:
-        own = {"rate": self.weight_rate, "steps": self.weight_steps, "weight_batches": self.weight_batches}
-        chosen = replace(chosen, aggregation=_replace(rule, **own, newcomer=self.newcomer, remember=self.remember))
+        weights = {"rate": self.weight_rate, "steps": self.weight_steps, "weight_batches": self.weight_batches}
+        chosen = replace(chosen, aggregation=_replace(rule, **weights, newcomer=self.newcomer, remember=self.remember))
         if self.home is not None:
             chosen = replace(chosen, home=(chosen.home or Home()) if self.home else None)
         if self.trial is not None:
             chosen = replace(chosen, trial=(chosen.trial or Trial()) if self.trial else None)
-        return _replace(chosen, train_on_aggregation=self.train_on_aggregation, adopt_rows=self.adopt_rows)
+        own = {"train_on_aggregation": self.train_on_aggregation, "train_ahead": self.train_ahead}
+        return _replace(chosen, **own, adopt_rows=self.adopt_rows, tallies=self.tallies)
 
     def _with_own_rules(self, chosen: Method) -> Method:
         if self.aggregation is not None:

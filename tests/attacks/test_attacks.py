@@ -15,12 +15,13 @@ def _forged(name: str, number: int = 1, seed: int = 0, victim: bool = True) -> t
         return torch.randn(shape, generator=made)
 
     def publication() -> Forgery:
-        return Forgery(draw(400), [draw(30, 4)], {"norm.mean": draw(3), "norm.count": torch.tensor(5)}, 100, {"b": 0.2})
+        statistics = {"norm.mean": draw(3), "norm.count": torch.tensor(5)}
+        tallies = torch.stack([draw(30).abs() * 20, draw(30)], dim=1)
+        return Forgery(draw(400), [draw(30, 4)], statistics, 100, {"b": 0.2}, [tallies])
 
     honest = publication()
-    forged = Forgery(
-        honest.dense.clone(), [r.clone() for r in honest.rows], dict(honest.statistics), 100, dict(honest.shares)
-    )
+    rows, tallies = [r.clone() for r in honest.rows], [t.clone() for t in honest.tallies]
+    forged = Forgery(honest.dense.clone(), rows, dict(honest.statistics), 100, dict(honest.shares), tallies)
     rng = torch.Generator().manual_seed(seed)
     scene = Scene(draw(400), number, publication(), publication() if victim else None, ["x", "y"], rng)
     ATTACKS[name]().forge(forged, scene)
@@ -103,7 +104,7 @@ def test_poisoned_statistics_are_huge_and_leave_counts_alone() -> None:
 
 
 def test_poisoned_rows_are_published_for_every_id() -> None:
-    assert [name for name in ATTACKS if ATTACKS[name]().claims_all_rows] == ["poisoned-rows"]
+    assert [name for name in ATTACKS if ATTACKS[name]().claims_all_rows] == ["poisoned-rows", "invented-tallies"]
     assert bool((_forged("poisoned-rows")[1].rows[0] == 1.0).all())
 
 
@@ -111,3 +112,16 @@ def test_replayed_models_are_the_first_publication() -> None:
     _, forged, scene = _forged("replayed-models")
     assert scene.first is not None
     assert torch.equal(forged.dense, scene.first.dense)
+
+
+def test_false_tallies_are_turned_round_and_inflated_beside_an_honest_model() -> None:
+    honest, forged, _ = _forged("false-tallies")
+    assert torch.equal(forged.dense, honest.dense)
+    assert torch.equal(forged.rows[0], honest.rows[0])
+    torch.testing.assert_close(forged.tallies[0], honest.tallies[0] * torch.tensor([5.0, -5.0]))
+
+
+def test_invented_tallies_say_the_same_of_every_id() -> None:
+    honest, forged, _ = _forged("invented-tallies")
+    assert torch.equal(forged.rows[0], honest.rows[0])
+    assert forged.tallies[0].unique(dim=0).tolist() == [[1000.0, -1000.0]]

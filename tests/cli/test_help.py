@@ -11,7 +11,8 @@ from alphaedge import Settings
 from alphaedge.attacks.catalog import ATTACKS
 from alphaedge.cli import app, choices
 from alphaedge.core.methods import METHODS
-from alphaedge.experiments.plan import DATA_SETS, EXPERIMENTS
+from alphaedge.experiments.plan import EXPERIMENTS, OTHER_EXPERIMENTS
+from alphaedge.experiments.suites import DATA_SETS, DEVELOPMENT
 from alphaedge.settings import MethodSettings
 from alphaedge.simulation.catalog import CATALOG
 
@@ -31,7 +32,9 @@ def test_names_in_help_are_those_of_the_catalogs() -> None:
     assert tuple(ATTACKS) == choices.ATTACKS
     assert tuple(CATALOG) == choices.DATA_SETS
     assert EXPERIMENTS == choices.EXPERIMENTS
+    assert OTHER_EXPERIMENTS == choices.OTHER_EXPERIMENTS
     assert DATA_SETS == choices.PAPER_DATA_SETS
+    assert DEVELOPMENT == choices.DEVELOPMENT_DATA_SETS
 
 
 @pytest.mark.parametrize(
@@ -41,7 +44,8 @@ def test_names_in_help_are_those_of_the_catalogs() -> None:
         ("simulate", "data", CATALOG),
         ("replay", "data", CATALOG),
         ("demo", "data", CATALOG),
-        ("reproduce", "experiments", EXPERIMENTS),
+        ("reproduce", "experiments", (*EXPERIMENTS, *OTHER_EXPERIMENTS)),
+        ("reproduce", "data", DEVELOPMENT),
     ],
 )
 def test_help_lists_every_name(command: str, parameter: str, names: Any) -> None:

@@ -111,7 +111,7 @@ class MixCase(NamedTuple):
                 mixed = mixed + share * theirs
             tables.append(mixed[:-1])
         values = self.model.unpack(dense, tables)
-        names = [s.name for s in self.model.dense_layout] + [c.name for t in self.model.tables for c in t.columns]
+        names = [s.name for s in self.model.dense_layout] + [c.name for t in self.model.tables for c in t.slices]
         self.model.module.eval()
         parameters = dict(zip(names, values, strict=True))
         logits = functional_call(self.model.module, parameters, tuple(x[edge] for x in self.inputs))

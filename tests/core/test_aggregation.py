@@ -264,7 +264,7 @@ def test_identical_models_mix_to_themselves() -> None:
 def test_the_optimizers_state_and_the_held_models_survive_the_mix() -> None:
     case = mix_case("two tables")
     for table in case.models.tables:
-        table.m += torch.randn_like(table.m)
+        table.m.add_(torch.randn_like(table.m))
     case.models.dense_m += 1
     case.models.steps += 7
     pool = copy.deepcopy(case.held)

@@ -25,6 +25,7 @@ def test_traffic_is_what_sets_of_rows_say(seed: int, edges: int, peers: int) -> 
     found = traffic(
         dense_bytes=DENSE,
         row_bytes=WIDTHS,
+        held_rows=[(version > 0).sum(2) for version in versions],
         versions=versions,
         known_since=known_since,
         publication=publication,
@@ -53,6 +54,7 @@ def test_a_first_pull_takes_all_common_rows() -> None:
     found = traffic(
         dense_bytes=DENSE,
         row_bytes=[12],
+        held_rows=[torch.tensor([[3]])],
         versions=[torch.tensor([[[0, 1, 3, 2]]])],
         known_since=[torch.tensor([[0, 0, -1, 2]])],
         publication=torch.tensor([[-1]]),
@@ -66,6 +68,7 @@ def test_a_pull_of_what_one_has_already_takes_the_dense_part_alone() -> None:
     found = traffic(
         dense_bytes=DENSE,
         row_bytes=[12],
+        held_rows=[torch.tensor([[3]])],
         versions=[torch.tensor([[[0, 1, 3, 2]]])],
         known_since=[torch.tensor([[0, 0, -1, 2]])],
         publication=torch.tensor([[3]]),
@@ -81,6 +84,7 @@ def test_a_model_without_id_tables_is_its_dense_part() -> None:
     found = traffic(
         dense_bytes=DENSE,
         row_bytes=[],
+        held_rows=[],
         versions=[],
         known_since=[],
         publication=nothing,
@@ -115,6 +119,7 @@ def test_pulling_only_what_changed_leaves_the_receiver_with_the_senders_publicat
         found = traffic(
             dense_bytes=0,
             row_bytes=[width],
+            held_rows=[torch.tensor([[sum(number > 0 for number in version)]])],
             versions=[torch.tensor([[version]])],
             known_since=[torch.tensor([since])],
             publication=torch.tensor([[held]]),

@@ -9,6 +9,7 @@ from alphaedge.core import methods
 from alphaedge.core.home import Home
 from alphaedge.core.methods import (
     METHODS,
+    RIVALS,
     Method,
     alphaedge,
     alphaedge_paper,
@@ -118,6 +119,20 @@ def test_the_papers_alphaedge_replaces_one_of_five_in_any_case_at_every_aggregat
 def test_the_other_rivals_train_on_every_batch_and_have_no_home_model(make: Callable[..., Method]) -> None:
     assert make().train_on_aggregation is True
     assert make().home is None
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_rivals_of_the_literature_differ_from_fedweight_in_rules_and_home_model_alone(name: str) -> None:
+    made, plain = METHODS[name](), fedweight()
+    for field in dataclasses.fields(Method):
+        if field.name not in ("aggregation", "selection", "home"):
+            assert getattr(made, field.name) == getattr(plain, field.name), field.name
+    assert (made.home is not None) == (name == "apfl")
+
+
+def test_rivals_hold_back_no_more_batches_than_alphaedge() -> None:
+    assert {name for name in RIVALS if method(name).weight_batches > 1} == {"pens", "fedfomo", "l2c"}
+    assert all(method(name).weight_batches <= alphaedge().weight_batches for name in RIVALS)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -29,7 +29,7 @@ def test_every_trainable_parameter_is_in_the_dense_part_or_in_one_table() -> Non
         model = case.model()
         trainable = {n for n, p in model.module.named_parameters() if p.requires_grad}
         dense = [s.name for s in model.dense_layout]
-        tables = [c.name for t in model.tables for c in t.columns]
+        tables = [c.name for t in model.tables for c in t.slices]
         assert sorted(dense + tables) == sorted(trainable), kind
         assert model.dense_size == sum(model.module.get_parameter(n).numel() for n in dense), kind
 

@@ -40,7 +40,7 @@ def _module_of(models: ModelState, model: Model, edge: int) -> nn.Module:
     module = copy.deepcopy(model.module)
     parameters = dict(module.named_parameters())
     values = model.unpack(models.dense[edge], [t.value[edge, :-1] for t in models.tables])
-    names = [s.name for s in model.dense_layout] + [c.name for t in model.tables for c in t.columns]
+    names = [s.name for s in model.dense_layout] + [c.name for t in model.tables for c in t.slices]
     for name, value in zip(names, values, strict=True):
         parameters[name].data.copy_(value.reshape(parameters[name].shape))
     return module.train()
@@ -105,7 +105,7 @@ def test_rows_with_an_optimizer_of_their_own_are_torchs_adagrad_beside_adam() ->
     case, model = ZOO["two tables"], ZOO["two tables"].model()
     models, engine = _models(model), Stacked(model)
     online = Online(Adam(rate=0.01), row_optimizer=Adagrad(0.1, eps=1e-3))
-    in_tables = {c.name for t in model.tables for c in t.columns}
+    in_tables = {c.name for t in model.tables for c in t.slices}
     modules = [_module_of(models, model, e) for e in range(3)]
     pairs = []
     for module in modules:

@@ -252,5 +252,5 @@ def test_a_function_that_takes_another_way_for_other_sizes_is_not_a_line() -> No
 
 
 def test_a_function_that_looks_at_values_is_refused() -> None:
-    with pytest.raises(RuntimeError, match="data-dependent"):
+    with pytest.raises(NotLinearError, match="looks at values"):
         record(lambda x: [x if x.sum() > 0 else -x], [_example(3)])

@@ -72,7 +72,7 @@ def only(whole: Round, edge: int) -> Round:
     one, width = torch.tensor([edge]), len(whole.links[edge].neighbours)
     models = whole.models.select_models(one)
     for table in models.tables:
-        table.value, table.edges = table.value[one], torch.tensor([0])
+        table.storage, table.edges = table.storage[:, one], torch.tensor([0])
     held = whole.held
     part = HeldModels(
         held.dense, held.tables, held.has, held.statistics, held.index[one, :width], held.present[one, :width]

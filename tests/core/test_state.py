@@ -58,12 +58,32 @@ def test_rows_are_gathered_and_scattered_by_edge_and_row() -> None:
     table = part.tables[0]
     rows = torch.tensor([[0, 5, 2], [6, 5, 4]])
     flat = table.flat(rows)
-    found = table.gather(table.value, flat)
+    found = table.take(flat)
+    assert torch.equal(table.gather(flat), found[0])
     for i, edge in enumerate([3, 1]):
-        assert torch.equal(found[i], state.tables[0].value[edge][rows[i]])
-    table.scatter(table.value, flat, found + 1)
-    assert torch.equal(state.tables[0].value[3, 5], found[0, 1] + 1)
-    assert torch.equal(table.gather(table.value, flat), found + 1)
+        assert torch.equal(found[:, i], state.tables[0].storage[:, edge, rows[i]])
+    table.put(flat, found + 1)
+    assert torch.equal(state.tables[0].storage[:, 3, 5], found[:, 0, 1] + 1)
+    assert torch.equal(table.take(flat), found + 1)
+
+
+def test_rows_of_a_half_are_those_of_the_whole() -> None:
+    state = _state()
+    _, second = state.halves()
+    table, rows = second.tables[0], torch.tensor([[1], [4]])
+    flat = table.flat(rows)
+    table.put(flat, table.take(flat) + 1)
+    assert torch.equal(state.tables[0].storage[:, 3, 4], table.take(flat)[:, 1, 0])
+
+
+def test_only_the_named_rows_are_copied_from_another_state() -> None:
+    state, other = _state(), _state()
+    other.tables[0].storage += 1
+    before = state.tables[0].storage.clone()
+    rows = [torch.full((2, 1), 3) for _ in state.tables]
+    state.copy_edges(torch.tensor([2, 0]), other, rows)
+    changed = (state.tables[0].storage != before).any(-1).nonzero()
+    assert {tuple(place) for place in changed.tolist()} == {(part, edge, 3) for part in range(3) for edge in (0, 2)}
 
 
 def test_a_part_reads_and_writes_only_its_own_edges() -> None:
@@ -85,7 +105,7 @@ def test_a_part_of_a_part_names_the_right_rows() -> None:
     part = state.select(torch.tensor([3, 1, 0])).select(torch.tensor([2, 0]))
     assert part.tables[0].edges.tolist() == [0, 3]
     flat = part.tables[0].flat(torch.tensor([[1], [2]]))
-    found = part.tables[0].gather(part.tables[0].value, flat)
+    found = part.tables[0].gather(flat)
     assert torch.equal(found[0, 0], state.tables[0].value[0, 1])
     assert torch.equal(found[1, 0], state.tables[0].value[3, 2])
 

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from typer.testing import CliRunner
 
+from alphaedge.cli import app
 from alphaedge.demo.fleet import DemoFleet
 from alphaedge.demo.reaction_text import reaction_sentences
 from alphaedge.demo.reactions import Reaction
@@ -110,14 +112,14 @@ def test_logs_of_a_fleet_that_fails_are_kept(tmp_path: Path) -> None:
     assert "builtin" in (kept / "berlin.txt").read_text()
 
 
-def test_invalid_options_are_refused_before_anything_starts(tmp_path: Path) -> None:
+def test_invalid_options_are_refused_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     for words, said in (
         (["--edges", "1"], "edges: found 1"),
         (["--minutes", "0"], "minutes: found 0"),
         (["--data", "nothing"], "data: found 'nothing'"),
     ):
-        done = subprocess.run(
-            [sys.executable, "-m", "alphaedge", "demo", *words], capture_output=True, text=True, cwd=tmp_path
-        )
-        assert done.returncode == 2
+        done = CliRunner().invoke(app, ["demo", *words])
+        assert done.exit_code == 2
         assert said in done.stderr
+    assert not list(tmp_path.iterdir())

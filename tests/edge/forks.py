@@ -86,8 +86,13 @@ def _fork_server() -> socket.socket:
 
 def _serve_forks(channel: socket.socket) -> None:
     """Fork for every request until the channel is closed."""
+    from typer.testing import CliRunner
+
+    from alphaedge.cli import app
     from alphaedge.edge import learner_process, server_process  # noqa: F401
 
+    # Nothing to serve there, but the command has loaded all that it needs.
+    CliRunner().invoke(app, ["edge", "serve", "--config", os.devnull])
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:

@@ -2,6 +2,7 @@
 
 import csv
 import random
+import re
 from pathlib import Path
 
 import msgspec
@@ -10,11 +11,14 @@ from typer.testing import CliRunner
 
 from alphaedge.attacks.catalog import ATTACKS
 from alphaedge.cli import app
+from alphaedge.core.methods import RIVALS
 from alphaedge.experiments.cell import Cell, CellResult
 from alphaedge.experiments.cell_store import CellStore
-from alphaedge.experiments.plan import DATA_SETS, EXPERIMENTS, MAIN_METHODS, MANY_EDGES, Plan
+from alphaedge.experiments.plan import EXPERIMENTS, MAIN_METHODS, MANY_EDGES, OTHER_EXPERIMENTS, Plan
 from alphaedge.experiments.reproduce import page
 from alphaedge.experiments.run_cells import run_cells, skip_reason
+from alphaedge.experiments.score_table import title
+from alphaedge.experiments.suites import DATA_SETS
 from alphaedge.report.page import markdown
 from alphaedge.simulation.task import make_data
 from alphaedge.simulation.workers.protocol import Here
@@ -105,11 +109,12 @@ def test_a_damaged_file_counts_as_an_unfinished_cell(films: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "field", ["delay", "runs", "rows", "aggregate_every", "batch_factor", "adversaries", "drop", "initial", "attack"]
+    "field",
+    ["delay", "runs", "rows", "first", "aggregate_every", "batch_factor", "adversaries", "drop", "initial", "attack"],
 )
 def test_every_field_changes_the_key_of_a_cell(films: Path, field: str) -> None:
     words = {"initial": "different", "attack": "drift"}
-    value = words.get(field, 0.5 if field in ("batch_factor", "adversaries", "drop") else 7)
+    value = words.get(field, 0.5 if field in ("batch_factor", "adversaries", "drop", "first") else 7)
     base = msgspec.structs.replace(CELL, method="alphaedge")
     assert msgspec.structs.replace(base, **{field: value}).key() != base.key()
 
@@ -136,6 +141,37 @@ def test_attacks_become_a_picture_a_table_and_goals(films: Path) -> None:
     cells = [row for row in csv.DictReader((out / "cells.csv").open()) if row["adversaries"] == "0.25"]
     assert len([row for row in cells if row["method"] == "alphaedge"]) == len(ATTACKS)
     assert len([row for row in cells if row["method"] == "noagg"]) == 1, "nobody can harm an edge that learns alone"
+
+
+def test_rivals_from_the_literature_join_tables_1_and_3_with_their_bytes(films: Path) -> None:
+    out = films / "out"
+    run("table1", "table3", "--quick", "--rivals", "--data", "movielens", "--rows", "all", "--out", str(out))
+    written = (out / "results.md").read_text()
+    assert written.count("### Scores and bytes") == 2
+    assert "Against the best rival that pulls at most 1.1 times as much as AlphaEdge: MovieLens-1M" in written
+    cells = list(csv.DictReader((out / "cells.csv").open()))
+    for name in RIVALS:
+        assert re.search(rf"^\| {re.escape(title(name))} \| \*{{0,2}}0\.\d{{4}}", written, re.MULTILINE), name
+        mine = [row for row in cells if row["method"] == name]
+        assert {row["adversaries"] for row in mine} == {"0.0", "0.25"}, name
+        assert all(int(row["bytes"]) > 0 for row in mine), name
+    assert re.search(r"^\| FedFomo \| 0\.\d{4} / [\d.]+ [kM]B \|$", written, re.MULTILINE)
+
+
+def test_rivals_from_the_literature_join_the_attacks_in_a_table_of_their_own(films: Path) -> None:
+    plan = Plan(experiments=("attacks",), data=("movielens",), rivals=True)
+    results = {
+        cell: CellResult(per_seed=[0.6], per_edge=[[0.6, 0.6]], curves=[], bytes=(9, 8, 4)) for cell in plan.cells()
+    }
+    text = markdown(page(plan, results, "alphaedge reproduce", "today"))
+    assert "| " + " | ".join(["NoAgg", *(title(name) for name in RIVALS), "AlphaEdge"]) + " |" in text
+    assert "| bytes | 2 bytes |" in text
+
+
+def test_without_the_flag_no_rival_from_the_literature_is_run() -> None:
+    assert not {cell.method for cell in Plan().cells()} & set(RIVALS)
+    for name in ("table1", "table3", "attacks"):
+        assert set(RIVALS) <= {cell.method for cell in Plan(rivals=True).cells_of(name, "tafeng")}
 
 
 def test_the_page_claims_nothing_without_cells(films: Path) -> None:
@@ -188,7 +224,7 @@ def test_bad_arguments_are_refused_by_name(tmp_path: Path, args: list[str], word
 
 def test_help_names_every_experiment() -> None:
     output = CliRunner().invoke(app, ["reproduce", "--help"], env={"COLUMNS": "200"}).output
-    for name in EXPERIMENTS:
+    for name in (*EXPERIMENTS, *OTHER_EXPERIMENTS):
         assert name in output
 
 
@@ -208,3 +244,13 @@ def test_the_quick_form_of_table_1_runs_on_the_real_archives(tmp_path: Path) -> 
         "Communication",
     ):
         assert words in written
+
+
+@real
+@pytest.mark.long
+def test_the_quick_form_with_rivals_runs_on_the_real_archives(tmp_path: Path) -> None:
+    args = ["reproduce", "table1", "table3", "--quick", "--rivals", "--data", "airquality", "--out", str(tmp_path)]
+    result = CliRunner().invoke(app, args)
+    assert result.exit_code == 0, result.output
+    written = (tmp_path / "results.md").read_text()
+    assert all(written.count(f"| {title(name)} | ") >= 4 for name in RIVALS)

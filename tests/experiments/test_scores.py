@@ -20,6 +20,11 @@ def test_the_best_rival_is_one_of_the_papers() -> None:
     assert best_rival({"alphaedge": score(0.8)}) is None
 
 
+def test_a_rival_from_the_literature_is_one_where_it_took_part() -> None:
+    scores = {"noagg": score(0.6), "fedfomo": score(0.75), "alphaedge": score(0.8)}
+    assert best_rival(scores) == "fedfomo"
+
+
 def test_the_paper_variant_is_compared_with_paper_variants_of_rivals() -> None:
     scores = {"noagg": score(0.6), "randps": score(0.9), "randps-paper": score(0.7), "alphaedge-paper": score(0.8)}
     assert best_rival(scores, "alphaedge-paper") == "randps-paper"

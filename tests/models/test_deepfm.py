@@ -92,7 +92,7 @@ def test_it_runs_stacked() -> None:
     model = deepfm(FIELDS, dim=3, hidden=(6,))
     inputs, rows = compact(_inputs(2, 5), model.tables)
     state = ModelState.start([model], [0, 0])
-    named = [t.gather(t.value, t.flat(r)) for t, r in zip(state.tables, rows, strict=True)]
+    named = [t.gather(t.flat(r)) for t, r in zip(state.tables, rows, strict=True)]
     labels = torch.randint(0, 2, (2, 5)).float()
     engine, reason = choose(model, state.dense, named, {}, inputs, labels)
     assert reason is None

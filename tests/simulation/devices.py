@@ -20,7 +20,7 @@ _FEW: Final = MethodSettings(peers=2, aggregate_every=4, weight_steps=2, weight_
 _ROUGH: Final = Conditions(delay=1, staleness=1, drop=0.3, joins={2: 0.2}, leaves={0: 0.8}, label_noise=0.1)
 _MIXED: Final[dict[str, Any]] = {"publish": "mixed", "aggregate_every": 4, "statistics": "mixed"}
 # Mixed models that are of no use from the start, so that they start anew from the home models.
-_LOST: Final = alphaedge(aggregate_every=4, home=Home(reset_after=1, trust=-9.0))
+_LOST: Final = alphaedge(aggregate_every=4, home=Home(reset_after=1, start=0.0, prior=1e12))
 
 _IDS: Final[dict[str, Any]] = {"data": _SHOP, "model": shop_model(shop(edges=4)), "method": _FEW, "batch_size": 5}
 _NUMBERS: Final = _IDS | {"data": _MEASURED, "model": partial(mlp, _MEASURED.fields, loss="mse", normalise=True)}

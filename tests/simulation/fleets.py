@@ -103,10 +103,11 @@ def exact(make: Callable[[], Model]) -> Model:
     """A model in double precision."""
     model = make()
     tables = [
-        IdTable(tuple(model.fields[i] for i in t.fields), tuple(column.name for column in t.columns))
+        IdTable(tuple(model.fields[i] for i in t.fields), tuple(column.name for column in t.slices))
         for t in model.tables
     ]
-    return Model(model.module.double(), fields=model.fields, tables=tables, loss=model.loss)
+    tallies = [model.fields[field] for field, _ in model.tallies]
+    return Model(model.module.double(), fields=model.fields, tables=tables, tallies=tallies, loss=model.loss)
 
 
 def with_labels(data: Dataset, edge: int, labels: Tensor) -> Dataset:

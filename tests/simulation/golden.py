@@ -19,7 +19,7 @@ def found() -> dict[str, Any]:
     """What the code scores now, and the mean share of the own model, in which methods differ that score alike."""
     results = simulate(
         methods=METHODS,
-        store=Store(edges=6, clusters=2, events=560, items=50, users=20, appeal=3.0),
+        store=Store(edges=8, clusters=4, events=560, items=50, users=20, appeal=3.0),
         batch_size=25,
         rate=0.03,
         method=MethodSettings(aggregate_every=5, peers=1),

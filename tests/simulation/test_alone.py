@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from alphaedge import Conditions, Dataset, Model
+from alphaedge.models.deepfm import deepfm
 from alphaedge.simulation.task import make_model
 
 from .fleets import linear, measured, normalised, predictions, seen, shop, shop_data, shop_model, shortened
@@ -33,7 +35,7 @@ def dense_adam(net: nn.Module, model: Model) -> Step:
 
 def lazy_adam(net: nn.Module, model: Model) -> Step:
     """Adam by its formula; in id tables only for rows with a gradient. All count the edge's steps."""
-    in_tables = {column.name for table in model.tables for column in table.columns}
+    in_tables = {column.name for table in model.tables for column in table.slices}
     moments = {name: (torch.zeros_like(p), torch.zeros_like(p)) for name, p in net.named_parameters()}
     count = 0
 
@@ -58,7 +60,7 @@ def lazy_adam(net: nn.Module, model: Model) -> Step:
 
 def adagrad_rows(net: nn.Module, model: Model) -> Step:
     """torch.optim.Adagrad for id tables, torch.optim.Adam for the rest."""
-    in_tables = {column.name for table in model.tables for column in table.columns}
+    in_tables = {column.name for table in model.tables for column in table.slices}
     parts: dict[bool, list[Tensor]] = {True: [], False: []}
     for name, p in net.named_parameters():
         parts[name in in_tables].append(p)
@@ -105,9 +107,10 @@ def by_hand(
 )
 def test_deepfm_alone_learns_as_a_plain_loop_does(rows: str, rule: Callable[[nn.Module, Model], Step]) -> None:
     data = shortened(shop_data(edges=2, events=1400), SIZE * 202)
-    found = seen(methods=["noagg"], data=data, id_rows=rows, rate=RATE, batch_size=SIZE)
+    plain = partial(deepfm, data.fields, tallies=())
+    found = seen(methods=["noagg"], data=data, model=plain, id_rows=rows, rate=RATE, batch_size=SIZE)
     assert int(found.world.models.steps.min()) >= 200
-    expected = by_hand(data, 1, make_model(data, None, 0), rule)
+    expected = by_hand(data, 1, make_model(data, plain, 0), rule)
     assert torch.allclose(predictions(found.world, 1), expected, atol=1e-4)
 
 

@@ -28,9 +28,11 @@ def test_places_and_rows_give_the_ids_back() -> None:
     data = shop_data()
     model = factors(30, 20)
     cut = Inputs.cut(data, model, SIZE)
-    for table, (field, rows) in enumerate(zip(["user", "item"], cut.rows, strict=True)):
+    for table, (field, rows, own) in enumerate(zip(["user", "item"], cut.rows, cut.own_rows, strict=True)):
         ids = torch.cat([s.inputs[field][: c * SIZE] for s, c in zip(data.streams, cut.count, strict=True)])
-        assert torch.equal(rows.gather(1, cut.inputs[table]), ids.view(-1, SIZE))
+        edge = torch.arange(len(data.streams)).repeat_interleave(torch.tensor(cut.count))
+        found = own.named[edge].gather(1, rows)
+        assert torch.equal(found.gather(1, cut.inputs[table]), ids.view(-1, SIZE))
 
 
 def test_a_batch_larger_than_a_stream_is_refused() -> None:
@@ -161,7 +163,7 @@ def test_rows_of_batches_are_those_of_their_ids() -> None:
     batches = Batches([cut], [Labels.draw(data, SIZE, Conditions(), 0, torch.float32)])
     users, items = batches.rows(torch.tensor([1]), torch.tensor([2]))
     ids = data.streams[1].inputs["item"][2 * SIZE : 3 * SIZE]
-    assert set(items[0].tolist()) - {20} == set(ids.tolist())
+    assert set(batches.own_rows[1].named[1, items[0]].tolist()) - {20} == set(ids.tolist())
     assert users.shape == items.shape == (1, SIZE)
 
 

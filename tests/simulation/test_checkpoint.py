@@ -16,7 +16,7 @@ from alphaedge.simulation.run_log import Progress
 
 from .fleets import shop
 
-SHARED: dict[str, Any] = {"store": shop(edges=4, events=600), "batch_size": 10, "seeds": 2}
+SHARED: dict[str, Any] = {"store": shop(edges=4, events=300), "batch_size": 10, "seeds": 2}
 SHORT = MethodSettings(aggregate_every=5)
 
 
@@ -104,7 +104,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
 
 def test_the_command_goes_on_after_kill_9(tmp_path: Path) -> None:
     """The first time it kills itself when a checkpoint is there."""
-    command = ["simulate", "--edges", "3", "--events", "400", "--batch-size", "10", "--methods", "alphaedge"]
+    command = ["simulate", "--edges", "3", "--events", "200", "--batch-size", "10", "--methods", "alphaedge"]
     command += ["--aggregate-every", "5", "--jobs", "1", "--checkpoint-every", "0s"]
     code = (
         "import os, signal, sys\nfrom pathlib import Path\nfrom alphaedge.simulation import task\nreal = task.save\n"

@@ -19,6 +19,7 @@ from .fleets import measured
 ROOT = Path(__file__).parents[2]
 # These take over data that exist, and the CPU is where data enter.
 _TAKE_OVER = {torch.from_numpy, torch.frombuffer}
+_FACTORIES = _device_constructors() - _TAKE_OVER
 
 
 class NoBareFactories(TorchFunctionMode):
@@ -33,7 +34,7 @@ class NoBareFactories(TorchFunctionMode):
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if function in _device_constructors() - _TAKE_OVER and kwargs.get("device") is None:
+        if function in _FACTORIES and kwargs.get("device") is None:
             self.refused.append(function.__name__)
             raise AssertionError(f"{function.__name__} without a device")
         return function(*args, **kwargs)

@@ -88,6 +88,7 @@ def plans(draw: st.DrawFn) -> dict[str, Any]:
                 aggregation=Learned(weight_batches=count, steps=1),
                 aggregate_every=every,
                 train_on_aggregation=draw(st.booleans()),
+                train_ahead=False,
                 home=home,
             )
         },
@@ -136,7 +137,7 @@ def test_every_plan_keeps_the_rules(plan: dict[str, Any]) -> None:
 
 
 def test_weight_batches_are_predicted_and_scored_but_learned_after_the_mix() -> None:
-    method = alphaedge(aggregation=Learned(weight_batches=3), aggregate_every=8, home=None)
+    method = alphaedge(aggregation=Learned(weight_batches=3), aggregate_every=8, home=None, train_ahead=False)
     found, log = histories(data=measured(3, 24), methods={"m": method}, clock="batch-index")
     for edge, did in enumerate(log):
         assert [at for at, _ in did.mixes] == [7, 15, 23]
@@ -162,9 +163,8 @@ def fitted(world: World, data: Dataset, edge: int, t: int) -> Tensor:
 @pytest.mark.parametrize(("trained", "left"), [(True, 24 - 3), (False, 24 - 9)])
 def test_train_on_aggregation_decides_whether_weight_batches_are_learned_at_all(trained: bool, left: int) -> None:
     """The last aggregation is at the very end, so its weight batches are never learned."""
-    method = alphaedge(
-        aggregation=Learned(weight_batches=3), aggregate_every=8, home=None, train_on_aggregation=trained
-    )
+    rule = Learned(weight_batches=3)
+    method = alphaedge(aggregation=rule, aggregate_every=8, home=None, train_on_aggregation=trained, train_ahead=False)
     found, log = histories(data=measured(3, 24), methods={"m": method}, clock="batch-index")
     assert found.world.records.tolist() == [left * SIZE] * 3
     assert [len(did.learned) for did in log] == [left] * 3

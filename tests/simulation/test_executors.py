@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from alphaedge import Conditions, Field, Greedy, Learned, MethodSettings, Model
-from alphaedge.core.methods import alphaedge, alphaedge_paper, nops
+from alphaedge.core.methods import RIVALS, alphaedge, alphaedge_paper, nops
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp
 
@@ -52,6 +52,13 @@ def test_they_agree_in_lock_step_with_dense_rows_and_every_misfortune() -> None:
     rough: dict[str, Any] = {"id_rows": "dense", "clock": "batch-index", "conditions": ROUGH}
     paper = replace(alphaedge_paper(), selection=Greedy(peers=1))
     assert_they_agree(*both(data=SHOP, model=shop_model(shop()), methods={"alphaedge-paper": paper}, **rough))
+
+
+def test_they_agree_on_the_rivals_of_the_literature() -> None:
+    methods = {name: MethodSettings(peers=2, aggregate_every=10).apply(name) for name in RIVALS}
+    shared: dict[str, Any] = {"data": measured(5, 42), "model": linear, "batch_size": 5, "methods": methods}
+    found = (seen(executor=executor, **shared) for executor in ("stacked", "one-at-a-time"))
+    assert_they_agree(*found, steps=1)
 
 
 def test_blocks_of_edges_are_a_way_of_computing_too() -> None:

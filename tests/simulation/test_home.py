@@ -1,7 +1,5 @@
 """The home model learns as an edge on its own does."""
 
-from unittest import mock
-
 import pytest
 import torch
 
@@ -14,18 +12,19 @@ from .test_rounds import alone_and
 SIZE = 5
 
 
+# A blend that never moves from the home model.
+NEVER_MIXED = Home(start=0.0, prior=1e12)
+
+
 def test_a_home_model_that_predicts_alone_predicts_as_noagg_does() -> None:
-    """A judge that never believes the mixed model: its predictions are those of learning alone."""
-    never = Home(temperature=1e-9, memory=0.0, blend=True)
-    method = alphaedge(aggregation=Learned(weight_batches=1), home=never, aggregate_every=5)
-    with mock.patch.object(Home, "share", lambda self, lead: torch.zeros_like(lead)):
-        one, alone = alone_and(method, Conditions(delay=1))
+    method = alphaedge(aggregation=Learned(weight_batches=1), home=NEVER_MIXED, aggregate_every=5)
+    one, alone = alone_and(method, Conditions(delay=1))
     assert torch.allclose(one.log.predictions, alone.log.predictions, atol=1e-6)
 
 
 @pytest.mark.parametrize("delay", [0, 3])
 def test_a_home_model_that_is_fully_trusted_predicts_as_noagg_does(delay: int) -> None:
-    guarded = nops(aggregate_every=6, home=Home(trust=-1e9))
+    guarded = nops(aggregate_every=6, home=NEVER_MIXED)
     found = seen(
         methods={"guarded": guarded, "alone": noagg()},
         data=measured(3, 40),

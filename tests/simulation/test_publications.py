@@ -22,12 +22,12 @@ def move(some: ModelState, by: float) -> None:
     """Change every number of every edge."""
     some.dense += by
     for table in some.tables:
-        table.value += by
+        table.value.add_(by)
 
 
 def test_the_first_generation_is_the_initial_model() -> None:
     some = models()
-    found = Publications(some, 2, ())
+    found = Publications(some, 2, (), [t.width for t in some.tables])
     place = found.places(torch.arange(EDGES), found.number)
     assert torch.equal(found.all_dense[place], some.dense)
     assert all(int(v.max()) == 0 for v in found.version)
@@ -35,7 +35,7 @@ def test_the_first_generation_is_the_initial_model() -> None:
 
 def test_only_rows_trained_since_the_last_publication_change() -> None:
     some = models()
-    found = Publications(some, 1, ())
+    found = Publications(some, 1, (), [t.width for t in some.tables])
     before = [t.clone() for t in found.tables]
     trained = nothing_trained(some)
     trained[1][2, [0, 4]] = True
@@ -52,7 +52,7 @@ def test_only_rows_trained_since_the_last_publication_change() -> None:
 
 def test_an_edge_that_does_not_publish_stays_as_it_was() -> None:
     some = models()
-    found = Publications(some, 1, ())
+    found = Publications(some, 1, (), [t.width for t in some.tables])
     before = [t.clone() for t in (found.dense, *found.tables)]
     trained = [torch.ones_like(flags) for flags in nothing_trained(some)]
     move(some, 1.0)
@@ -65,7 +65,7 @@ def test_an_edge_that_does_not_publish_stays_as_it_was() -> None:
 
 def test_a_row_that_only_mixing_moved_is_published_as_it_was_trained() -> None:
     some = models()
-    found = Publications(some, 1, ())
+    found = Publications(some, 1, (), [t.width for t in some.tables])
     trained = nothing_trained(some)
     trained[1][0, 3] = True
     edge, records = torch.tensor([0]), torch.ones(EDGES, dtype=torch.long)
@@ -81,7 +81,7 @@ def test_a_row_that_only_mixing_moved_is_published_as_it_was_trained() -> None:
 def test_older_generations_can_be_read_as_they_were() -> None:
     some = models()
     depth = 3
-    found = Publications(some, depth, ())
+    found = Publications(some, depth, (), [t.width for t in some.tables])
     edge, records = torch.tensor([1]), torch.ones(EDGES, dtype=torch.long)
     dense, rows = [some.dense[1].clone()], [found.tables[1][0, 1].clone()]
     for generation in range(1, 8):
@@ -104,7 +104,7 @@ def test_older_generations_can_be_read_as_they_were() -> None:
 def test_edges_in_different_generations_publish_together() -> None:
     some = models()
     initial = some.dense.clone()
-    found = Publications(some, 2, ())
+    found = Publications(some, 2, (), [t.width for t in some.tables])
     none, records = nothing_trained(some), torch.ones(EDGES, dtype=torch.long)
     found.publish(torch.tensor([0]), some, none, records)
     move(some, 1.0)
@@ -117,14 +117,15 @@ def test_edges_in_different_generations_publish_together() -> None:
 
 def test_a_newcomer_starts_from_the_named_publications_of_others() -> None:
     some = models()
-    found = Publications(some, 2, ())
+    found = Publications(some, 2, (), [t.width for t in some.tables])
     trained = [torch.ones_like(flags) for flags in nothing_trained(some)]
     for _ in range(3):
         move(some, 1.0)
         found.publish(torch.tensor([0]), some, trained, torch.ones(EDGES, dtype=torch.long))
     published = some.copy()
     move(some, 7.0)
-    found.give([int(found.places(torch.tensor(0), torch.tensor(3)))], some, 2)
+    every_row = [torch.arange(t.value.shape[1]).view(1, 1, -1) for t in some.tables]
+    found.give([int(found.places(torch.tensor(0), torch.tensor(3)))], every_row, some, 2)
     assert torch.equal(some.dense[2], published.dense[0])
     for mine, theirs in zip(some.tables, published.tables, strict=True):
         assert torch.equal(mine.value[2], theirs.value[0])
@@ -134,7 +135,7 @@ def test_a_newcomer_starts_from_the_named_publications_of_others() -> None:
 def test_running_statistics_are_published_where_they_are_mixed() -> None:
     model = normalised()
     some = ModelState.start([model], [0] * EDGES)
-    found = Publications(some, 2, model.statistics())
+    found = Publications(some, 2, model.statistics(), [t.width for t in some.tables])
     assert set(found.statistics) == {"layers.1.running_mean", "layers.1.running_var"}
     some.buffers["layers.1.running_mean"] += 3
     found.publish(torch.tensor([1]), some, [], torch.ones(EDGES, dtype=torch.long))

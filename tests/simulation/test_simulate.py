@@ -292,7 +292,7 @@ def test_ctrl_c_at_a_bad_moment_loses_no_finished_run() -> None:
     found = simulate(
         methods=["noagg", "nops", "alphaedge"],
         store=store,
-        model=shop_model(store),
+        executor="one-at-a-time",  # which does not load torch's compiler in each process
         batch_size=50,
         jobs=2,
         method=long,

@@ -32,13 +32,14 @@ class Setting:
     models: ModelState
 
 
-def setting() -> Setting:
+def setting(times: int = 1) -> Setting:
     torch.manual_seed(0)
     data = shop_data(edges=EDGES, events=100)
     model = factors(30, 20)
     inputs = Inputs.cut(data, model, SIZE)
     batches = Batches([inputs], [Labels.draw(data, SIZE, Conditions(), 0, torch.float32)])
-    models = ModelState.start([model], [0] * EDGES)
+    rows = [own.named.repeat(times, 1) for own in batches.own_rows]
+    models = ModelState.start([model], [0] * EDGES * times, rows=rows)
     return Setting(batches, OneAtATime(model), models)
 
 
@@ -110,7 +111,8 @@ def test_with_lazy_rows_only_rows_of_trained_batches_move_and_with_dense_rows_mo
         changed = (given.models.tables[1].value != before).any(-1)
         assert not bool(changed[1:].any())
         moved[lazy] = set(changed[0].nonzero().flatten().tolist())
-    named = [set(given.batches.rows(torch.tensor([0]), torch.tensor([t]))[1][0].tolist()) - {20} for t in (0, 1)]
+    scratch = given.models.tables[1].scratch
+    named = [set(given.batches.rows(torch.tensor([0]), torch.tensor([t]))[1][0].tolist()) - {scratch} for t in (0, 1)]
     assert moved[True] == named[1]
     assert moved[False] == named[0] | named[1]
     assert named[0] - named[1]
@@ -127,7 +129,8 @@ def test_two_models_of_an_edge_in_one_span_are_two_spans() -> None:
     """Mixed and home models train as one stack, on the same batches, each by its own plan."""
     online, mixed, home = Online(Adam(0.05)), ([0, 1, 2], [0, -1, 1]), ([0, 1, 2], [0, 1, 2])
     given, first, second = setting(), setting(), setting()
-    whole, one, other = given.models.twice()
+    whole = setting(times=2).models
+    one, other = whole.halves()
     plans = [Plan(0, 0, *mixed), Plan(len(one), 0, *home)]
     run = (given.batches, given.gradients, online)
     outputs = run_span(whole, TrainingSpan.of(plans), *run, same_pass=True)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 import alphaedge
 from alphaedge import Adagrad, Adam, Alone, ByRecords, Everybody, Fixed, Greedy, Learned, Nobody, Random, Uniform
 from alphaedge.core.aggregation import Mixing, PeerMemory, Weights
+from alphaedge.core.methods import RIVALS, method
 from alphaedge.errors import ModelError, RuleError
 from alphaedge.testing import (
     AGGREGATION_CHECKS,
@@ -33,6 +34,18 @@ def test_our_aggregation_rules_pass_every_check(rule: Any, check: Callable[[Any]
 @pytest.mark.parametrize("rule", [Greedy(), Random(), Fixed(), Everybody(), Nobody()], ids=repr)
 def test_our_selection_rules_pass_every_check(rule: Any, check: Callable[[Any], None]) -> None:
     check(rule)
+
+
+@pytest.mark.parametrize("check", AGGREGATION_CHECKS)
+@pytest.mark.parametrize("name", RIVALS)
+def test_the_aggregation_rules_of_the_rivals_pass_every_check(name: str, check: Callable[[Any], None]) -> None:
+    check(method(name).aggregation)
+
+
+@pytest.mark.parametrize("check", SELECTION_CHECKS)
+@pytest.mark.parametrize("name", RIVALS)
+def test_the_selection_rules_of_the_rivals_pass_every_check(name: str, check: Callable[[Any], None]) -> None:
+    check(method(name).selection)
 
 
 @pytest.mark.parametrize("check", OPTIMIZER_CHECKS)

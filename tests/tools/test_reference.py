@@ -12,6 +12,7 @@ from alphaedge.edge.server_process import journal_clock
 from alphaedge.edge.serving.http import EdgeApp
 from alphaedge.edge.serving.openapi import describe
 from alphaedge.edge.serving.service import PredictionService
+from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.config import Settings
 from tools.reference.pages import DOCS, SECTION, fill, outdated_pages, pages
 
@@ -35,6 +36,13 @@ def test_generated_sections_are_current() -> None:
     assert not outdated, f"run `make reference` and commit what it writes: {outdated}"
 
 
+def test_the_page_of_data_sets_has_every_one_of_the_catalog_and_every_licence() -> None:
+    body = section("reference/data-sets.md", "data-sets")
+    assert rows(body) == list(CATALOG)
+    for source in CATALOG.values():
+        assert source.package is None or f"| {source.package.licence} |" in body
+
+
 def test_generated_sections_are_what_is_between_the_comments() -> None:
     page = "# A\n\n<!-- generated: alerts -->\nwhat was there\n<!-- end of generated -->\n\nBy hand.\n"
     fresh = fill(page)
@@ -49,7 +57,7 @@ def test_every_comment_that_opens_a_section_is_closed() -> None:
         text = path.read_text(encoding="utf-8")
         assert text.count("<!-- generated: ") == len(SECTION.findall(text)) == text.count("<!-- end of generated"), path
     names = {path.stem for path in pages() if path.parent.name == "reference"}
-    assert names == {"commands", "configuration", "http", "metrics", "results", "wire"}
+    assert names == {"commands", "configuration", "data-sets", "http", "metrics", "results", "wire"}
 
 
 @pytest.mark.parametrize(("name", "struct"), [("edge-config", EdgeConfig), ("simulation-config", Settings)])

@@ -31,6 +31,8 @@ METHOD_FIELDS: Final[Mapping[str, tuple[str, str]]] = {
     "remember": ("aggregation", "remember"),
     "weight_batches": ("aggregation", "weight_batches"),
     "train_on_aggregation": ("", "train_on_aggregation"),
+    "train_ahead": ("", "train_ahead"),
+    "tallies": ("", "tallies"),
     "adopt_rows": ("", "adopt_rows"),
     "home": ("", "home"),
     "trial": ("", "trial"),
@@ -47,6 +49,7 @@ EDGE_KEYS: Final[Mapping[str, str]] = {
     "model.fields.name": "the name of the input in requests",
     "model.fields.kind": "`id`: a number or text with a row of its own; `category`: a whole number from 0 to size - 1; "
     "`set`: a number for each of size codes; `number`: size measurements",
+    "model.tallies": "id fields whose tallies the model is told; by default all of a built-in `deepfm`, none of others",
     "model.tables.fields": "the fields that hold the ids",
     "model.tables.parameters": "the parameters with one row per id, named as in `named_parameters()`",
     "method.name": "`alphaedge`, one of its rivals, or the import path of a function that returns a method",
@@ -80,6 +83,8 @@ METHOD_KEYS: Final[Mapping[str, str]] = {
     "method.newcomer": "raw weight of a newcomer, relative to the mean of the edge and the neighbours that stay",
     "method.remember": "whether a former neighbour that is chosen again gets back the weight that it had",
     "method.train_on_aggregation": "whether the batches that the weights were learned on are trained on after the mix",
+    "method.train_ahead": "whether the mixed model trains on the batches that wait for the mix while they wait",
+    "method.tallies": "whether an edge knows only its own tallies of ids, or those of its peers as well",
     "method.aggregation": "import path of your own aggregation rule, `package.module:name`",
     "method.selection": "import path of your own selection rule, `package.module:name`",
     "method.home": "whether to keep a home model and blend its predictions in where it does better",
@@ -114,6 +119,7 @@ SIMULATION_KEYS: Final[Mapping[str, str]] = {
     "store.new_items": "share of the items that appear only during the run",
     "store.changes": "sudden changes of what sells, each in one cluster",
     "store.drift": "how far a cluster's taste turns into another's over the run, 0 to 1",
+    "store.moves": "share of the regions that change to another cluster half-way through the run, 0 to 1",
     "store.appeal": "how much an item's own appeal matters",
     "store.seed": "seed of the store; each run adds its own number",
 }

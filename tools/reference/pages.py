@@ -5,7 +5,19 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from tools.reference import alerts, commands, configuration, http, layers, messages, metrics, results, source, tuning
+from tools.reference import (
+    alerts,
+    commands,
+    configuration,
+    data_sets,
+    http,
+    layers,
+    messages,
+    metrics,
+    results,
+    source,
+    tuning,
+)
 
 ROOT: Final = Path(__file__).parent.parent.parent
 DOCS: Final = ROOT / "docs"
@@ -16,6 +28,7 @@ SECTION: Final = re.compile(
 SECTIONS: Final[Mapping[str, Callable[..., str]]] = {
     "alerts": alerts.section,
     "commands": commands.section,
+    "data-sets": data_sets.section,
     "edge-config": configuration.edge_section,
     "http": http.section,
     "layers": layers.section,

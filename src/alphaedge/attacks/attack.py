@@ -19,6 +19,7 @@ class Forgery:
 
     dense: [D]. rows: per id table [n, width], the rows that are published now. statistics: running statistics by name.
     records: examples that the model claims to have learned from. shares: the weights for others that it announces.
+    tallies: per id table [n, 2], those of the same ids, or [n, 0] if none are told (core.tally).
     """
 
     dense: Tensor
@@ -26,6 +27,7 @@ class Forgery:
     statistics: dict[str, Tensor]
     records: int
     shares: dict[Any, float] = field(default_factory=dict)
+    tallies: list[Tensor] = field(default_factory=list)
 
 
 @final

@@ -7,6 +7,7 @@ from alphaedge.attacks.attack import Attack
 from alphaedge.attacks.collusion import Collusion
 from alphaedge.attacks.drift import Drift
 from alphaedge.attacks.false_claims import FalseClaims
+from alphaedge.attacks.false_tallies import FalseTallies, InventedTallies
 from alphaedge.attacks.flipped_labels import FlippedLabels
 from alphaedge.attacks.free_rider import FreeRider
 from alphaedge.attacks.negated_update import NegatedUpdate
@@ -30,4 +31,6 @@ ATTACKS: Final[Mapping[str, Callable[[], Attack]]] = {
     "poisoned-statistics": PoisonedStatistics,
     "poisoned-rows": PoisonedRows,
     "replayed-models": ReplayedModels,
+    "false-tallies": FalseTallies,
+    "invented-tallies": InventedTallies,
 }

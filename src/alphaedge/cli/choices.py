@@ -16,6 +16,16 @@ METHODS: Final = (
     "alphaedge-paper",
     "randps-paper",
     "nops-paper",
+    "pens",
+    "fedfomo",
+    "l2c",
+    "dpsgd",
+    "apfl",
+    "ditto",
+    "median",
+    "trimmed-mean",
+    "krum",
+    "multi-krum",
 )
 ATTACKS: Final = (
     "flipped-labels",
@@ -30,6 +40,8 @@ ATTACKS: Final = (
     "poisoned-statistics",
     "poisoned-rows",
     "replayed-models",
+    "false-tallies",
+    "invented-tallies",
 )
 DATA_SETS: Final = (
     "synthetic",
@@ -39,6 +51,18 @@ DATA_SETS: Final = (
     "completejourney-stores",
     "tafeng",
     "tafeng-areas",
+    "flights",
+    "parking",
+    "ml-100k",
+    "online-retail",
+    "expedia",
+    "birthdays",
+    "film-genres",
+    "world-one-cluster",
+    "world-clusters",
+    "world-nothing-shared",
+    "world-drift",
+    "world-shifting",
     "table",
 )
 EXPERIMENTS: Final = (
@@ -53,4 +77,16 @@ EXPERIMENTS: Final = (
     "batch-size",
     "attacks",
 )
+OTHER_EXPERIMENTS: Final = ("development",)
 PAPER_DATA_SETS: Final = ("completejourney", "tafeng", "movielens", "airquality")
+DEVELOPMENT_DATA_SETS: Final = (
+    "flights",
+    "parking",
+    "ml-100k",
+    "world-one-cluster",
+    "world-clusters",
+    "world-nothing-shared",
+    "world-drift",
+    "world-shifting",
+    *PAPER_DATA_SETS,
+)

@@ -12,6 +12,7 @@ import typer
 
 from alphaedge.cli import options as shared
 from alphaedge.cli.base import EXIT_INTERRUPTED, exit_on_error
+from alphaedge.cli.choices import DATA_SETS
 from alphaedge.cli.options import DATA_HELP, TABLE_PANEL, option
 from alphaedge.cli.status import read_token
 from alphaedge.errors import check_number
@@ -39,10 +40,12 @@ alphaedge replay http://127.0.0.1:8080 http://127.0.0.1:8081 --speed 1000x --del
 alphaedge replay https://berlin.example.com --token-file token.txt --authority certs/ca.pem --json -
 """
 DAY, WEEK = 86_400.0, 604_800.0
-# Seconds per unit of a data set's times, where that is not a second. The synthetic data set runs from 0 to 1: a day.
-TIME_UNIT_SECONDS: Final = {"synthetic": DAY, "tafeng": DAY, "tafeng-areas": DAY} | dict.fromkeys(
-    ("completejourney", "completejourney-stores"), WEEK
-)
+# Seconds per unit of a data set's times, where that is not a second. Synthetic data sets run from 0 to 1: a day.
+TIME_UNIT_SECONDS: Final = {
+    **dict.fromkeys(("synthetic", *(name for name in DATA_SETS if name.startswith("world-"))), DAY),
+    **dict.fromkeys(("tafeng", "tafeng-areas"), DAY),
+    **dict.fromkeys(("completejourney", "completejourney-stores"), WEEK),
+}
 MAX_SELECT_SOCKETS: Final = 500  # select() takes file descriptors below 1024 only
 _DATA, _LOAD = "Data", "Load"
 

@@ -1,4 +1,4 @@
-"""``alphaedge reproduce``: the paper's tables and figures on public data, beside its numbers."""
+"""``alphaedge reproduce``: the paper's tables and figures on public data, beside its numbers; the development suite."""
 
 import datetime
 import sys
@@ -9,7 +9,7 @@ import typer
 
 from alphaedge.cli import options
 from alphaedge.cli.base import EXIT_INTERRUPTED, exit_on_error
-from alphaedge.cli.choices import EXPERIMENTS, PAPER_DATA_SETS
+from alphaedge.cli.choices import DEVELOPMENT_DATA_SETS, EXPERIMENTS, OTHER_EXPERIMENTS, PAPER_DATA_SETS
 from alphaedge.cli.options import option
 from alphaedge.errors import InvalidValue, check_number
 
@@ -27,7 +27,11 @@ alphaedge reproduce all --runs 5 --out results/paper
 
 alphaedge reproduce attacks --data airquality
 
+alphaedge reproduce table1 table3 --rivals --data movielens
+
 alphaedge reproduce table3 delay --data movielens,airquality --resume
+
+alphaedge reproduce development --quick --out results/development
 """
 QUICK_ROWS: Final = 40_000
 
@@ -35,11 +39,20 @@ QUICK_ROWS: Final = 40_000
 def reproduce(
     experiments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="EXPERIMENT", help=f"all, or any of {', '.join(EXPERIMENTS)}. Default: all."),
+        typer.Argument(
+            metavar="EXPERIMENT",
+            help=f"all, or any of {', '.join(EXPERIMENTS)}; or {', '.join(OTHER_EXPERIMENTS)}, which all leaves out. "
+            "Default: all.",
+        ),
     ] = None,
-    data: Annotated[str, typer.Option(help="Data sets, separated by commas.", metavar="NAME,...")] = ",".join(
-        PAPER_DATA_SETS
-    ),
+    data: Annotated[
+        str | None,
+        option(
+            f"Data sets, separated by commas. Default: {','.join(PAPER_DATA_SETS)}; "
+            f"for development {','.join(DEVELOPMENT_DATA_SETS)}.",
+            metavar="NAME,...",
+        ),
+    ] = None,
     runs: Annotated[
         int | None, option("Runs of every cell, each with its own seed. Default: 5, or 1 with --quick.")
     ] = None,
@@ -49,6 +62,10 @@ def reproduce(
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help=f"Use {QUICK_ROWS:,} rows per data set: a preview, not a result.")
+    ] = False,
+    rivals: Annotated[
+        bool,
+        typer.Option("--rivals", help="Add the rivals from the literature to table1, table3 and attacks, with bytes."),
     ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Reuse the finished cells in --out.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the page, figures and finished cells.", metavar="DIR")] = Path(
@@ -68,12 +85,13 @@ def reproduce(
     console = Console()
     with exit_on_error():
         count = (1 if quick else 5) if runs is None else runs
-        plan = _plan(experiments or ["all"], data, count, QUICK_ROWS if quick and rows is None else _parse_rows(rows))
+        limit = QUICK_ROWS if quick and rows is None else _parse_rows(rows)
+        plan = _plan(experiments or ["all"], data, count, limit, rivals)
         check_writable(out, None)
         if not resume and any((out / "cells").glob("*.json")):
             raise InvalidValue("out", str(out), "a folder without finished cells, or --resume to reuse them")
         try:
-            for name in plan.data:
+            for name in plan.all_data:
                 download(name, console)
             with open_workers(engine, ray_address, jobs) as workers:
                 page = _run_with_progress(plan, out, workers, console)
@@ -83,15 +101,23 @@ def reproduce(
     console.print(f"Results in {out} (open {page})", highlight=False, markup=False, soft_wrap=True)
 
 
-def _plan(experiments: list[str], data: str, runs: int, rows: int | None) -> "Plan":
+def _plan(experiments: list[str], data: str | None, runs: int, rows: int | None, rivals: bool) -> "Plan":
     from alphaedge.experiments.plan import Plan
 
     check_number("runs", runs, low=1, whole=True)
-    names = EXPERIMENTS if "all" in experiments else tuple(dict.fromkeys(experiments))
+    expanded = (name for e in experiments for name in (EXPERIMENTS if e == "all" else (e,)))
+    names = tuple(dict.fromkeys(expanded))
+    if data is None:
+        return Plan(experiments=names, runs=runs, rows=rows)
     data_sets = tuple(d.strip() for d in data.split(",") if d.strip())
     if not data_sets:
         raise InvalidValue("data", data, "one of " + ", ".join(PAPER_DATA_SETS))
-    return Plan(experiments=names, data=data_sets, runs=runs, rows=rows)
+    # A data set counts for the experiments that have it. One that none of those asked for has is refused.
+    development = tuple(d for d in data_sets if d in DEVELOPMENT_DATA_SETS) if "development" in names else ()
+    papers = tuple(d for d in data_sets if d in PAPER_DATA_SETS or d not in development)
+    if names == OTHER_EXPERIMENTS:
+        development, papers = data_sets, ()
+    return Plan(experiments=names, data=papers, development=development, runs=runs, rows=rows, rivals=rivals)
 
 
 def _parse_rows(rows: str | None) -> int | None:

@@ -35,6 +35,8 @@ alphaedge simulate --edges 10000 --methods alphaedge,noagg --out results/large -
 alphaedge simulate --seeds 20 --engine ray --ray-address auto
 
 alphaedge simulate --edges 10000 --shards 4 --out results/large
+
+alphaedge simulate --edges 1000 --memory 4G --methods alphaedge,noagg
 """
 _METHOD: Final = "Method"
 _CONDITIONS: Final = "Conditions"
@@ -70,6 +72,9 @@ def simulate(
     clock: Annotated[str | None, option("event-time, or batch-index for lock-step. Default: event-time.")] = None,
     executor: Annotated[str | None, option("stacked, or one-at-a-time for debugging. Default: stacked.")] = None,
     device: Annotated[str | None, option("Device of torch, such as cuda. Default: cpu.")] = None,
+    memory: Annotated[
+        str | None, option("Memory for all processes together, such as 8G. Default: as it comes.", metavar="SIZE")
+    ] = None,
     aggregate_every: Annotated[int | None, option("E: batches per aggregation. Default: 20.", panel=_METHOD)] = None,
     peers: Annotated[int | None, option("K: neighbours of an edge. Default: 5.", panel=_METHOD)] = None,
     replace: Annotated[int | None, option("K': neighbours replaced per selection. Default: 1.", panel=_METHOD)] = None,
@@ -166,6 +171,7 @@ def simulate(
             "clock": clock,
             "executor": executor,
             "device": device,
+            "memory": memory,
             "store": {"edges": edges, "events": events},
             "method": {
                 "aggregate_every": aggregate_every,

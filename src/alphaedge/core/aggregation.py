@@ -70,8 +70,9 @@ class Weights:
 class HeldModels:
     """What g aggregating edges hold of their peers: a pool of S models, and who uses which.
 
-    ``tables[t]`` is [S, rows + 1, width] in the numbering of the edge that uses it, ``has[t]`` [S, rows + 1] says
-    which of those rows the peer has trained; the others are zero. ``index`` [g, P] names pool models, ``present``
+    ``tables[t]`` is [S, rows + 1, width] in the numbering of the edge that uses it, with the peer's tallies after the
+    parameters if they are shared; ``has[t]`` [S, rows + 1] says which of those rows the peer has trained; the others
+    are zero. ``index`` [g, P] names pool models, ``present``
     [g, P] is False for a peer that did not answer: it takes no part (its place may name any model of the pool).
     """
 
@@ -222,31 +223,36 @@ class Mixing:
     def _objective(self, batch: Batch) -> Objective:
         """The loss on one batch by the dense part and the few rows that the batch names; no other row touches it."""
         models, held = self.models, self.held
-        own, peers, sizes = list[Tensor](), list[Tensor](), list[torch.Size]()
+        gradients = self.gradients  # the functions below don't hold on to this mix, which holds them: it can go at once
+        own, peers, sizes, tallies = list[Tensor](), list[Tensor](), list[torch.Size](), list[Tensor]()
         for t, (table, rows) in enumerate(zip(models.tables, batch.rows, strict=True)):
-            mine = table.gather(table.value, table.flat(rows))
+            mine, known = table.gather(table.flat(rows)).tensor_split([table.width], dim=2)
             place = held.index.unsqueeze(2) * held.tables[t].shape[1] + rows.unsqueeze(1)  # [g, P, C]
-            theirs = F.embedding(place, held.tables[t].view(-1, mine.shape[-1]))
+            theirs = F.embedding(place, held.tables[t].view(-1, held.tables[t].shape[2]))[..., : table.width]
             trained = held.has[t].view(-1).index_select(0, place.view(-1)).view(place.shape)
             counts = trained & held.present.unsqueeze(2) & self.known[t].gather(1, rows).unsqueeze(1)
             own.append(mine.flatten(1))
-            peers.append(theirs.sub_(mine.unsqueeze(1)).masked_fill_(~counts.unsqueeze(3), 0).flatten(2))
+            peers.append((theirs - mine.unsqueeze(1)).masked_fill_(~counts.unsqueeze(3), 0).flatten(2))
             sizes.append(mine.shape[1:])
+            tallies.append(known)
 
         def rows_of(mixed: list[Tensor]) -> list[Tensor]:
             parts = torch.split_with_sizes(mixed[1], [size.numel() for size in sizes], dim=1) if sizes else ()
-            return [part.reshape(len(part), *size) for part, size in zip(parts, sizes, strict=True)]
+            shaped = [part.reshape(len(part), *size) for part, size in zip(parts, sizes, strict=True)]
+            # What is known of an id stays as it is, whatever the mixture.
+            several = len(mixed[0]) // len(models)
+            return [_with(row, x.repeat_interleave(several, 0)) for row, x in zip(shaped, tallies, strict=True)]
 
         def losses(mixed: list[Tensor]) -> Tensor:
             several = mixed[0].shape[1]
             flat = [part.flatten(0, 1) for part in mixed]
             buffers = {name: b.repeat_interleave(several, 0) for name, b in models.buffers.items()}
             inputs, labels = ([x.repeat_interleave(several, 0) for x in y] for y in (batch.inputs, [batch.labels]))
-            return self.gradients.losses(flat[0], rows_of(flat), buffers, inputs, labels[0]).view(-1, several)
+            return gradients.losses(flat[0], rows_of(flat), buffers, inputs, labels[0]).view(-1, several)
 
         def slope(mixed: list[Tensor]) -> list[Tensor]:
             rows = rows_of(mixed)
-            found = self.gradients.gradient(mixed[0], rows, models.buffers, batch.inputs, batch.labels, training=False)
+            found = gradients.gradient(mixed[0], rows, models.buffers, batch.inputs, batch.labels, training=False)
             return [found.dense, torch.cat([r.flatten(1) for r in found.rows], dim=1)] if sizes else [found.dense]
 
         if not sizes:
@@ -290,11 +296,11 @@ class Mixing:
             theirs = held.has[t][held.index] & held.present.unsqueeze(2)  # [g, P, rows + 1]
             takes_part = (known | self.wanted[t] if self.wanted else known) & theirs.any(1)
             missing = ~torch.cat([known.unsqueeze(1), theirs], dim=1).unsqueeze(3)
-            mine = table.value[table.edges]
-            differences = (held.tables[t][held.index] - mine.unsqueeze(1)).flatten(2)
+            mine = table.value[table.edges, :, : table.width]
+            differences = (held.tables[t][held.index][..., : table.width] - mine.unsqueeze(1)).flatten(2)
             width = mine.shape[-1]
             rows = combined(mine.flatten(1), differences, missing.expand(-1, -1, -1, width).flatten(2)).view(mine.shape)
-            table.value[table.edges] = torch.where(takes_part.unsqueeze(2), rows, mine)
+            table.value[table.edges, :, : table.width] = torch.where(takes_part.unsqueeze(2), rows, mine)
 
     def _statistics(self) -> dict[str, Tensor]:
         """Differences of the running statistics that are mixed, by name [g, P, F]."""
@@ -321,11 +327,17 @@ def _mean_rows(
     if not bool(takes_part.any()):
         return
     theirs = F.embedding_bag(index, pool.flatten(1), per_sample_weights=of_peers.squeeze(1), mode="sum")
-    theirs = theirs.view(len(index), *pool.shape[1:])
+    theirs = theirs.view(len(index), *pool.shape[1:])[..., : table.width]
     scale, keep = takes_part.to(w.dtype), 1 - total * takes_part
     if wanted is not None:
         adopted = takes_part & ~known
         scale[adopted], keep[adopted] = 1 / total[adopted], 0
     # In place and edge by edge: a stacked copy of whole tables costs more than the calls do.
     for place, edge in enumerate(table.edges.tolist()):
-        table.value[edge].mul_(keep[place].unsqueeze(1)).addcmul_(theirs[place], scale[place].unsqueeze(1))
+        parameters = table.value[edge, :, : table.width]
+        parameters.mul_(keep[place].unsqueeze(1)).addcmul_(theirs[place], scale[place].unsqueeze(1))
+
+
+def _with(rows: Tensor, tallies: Tensor) -> Tensor:
+    """Mixed rows with the tallies of the edge that mixes, if there are any."""
+    return torch.cat([rows, tallies], dim=2) if tallies.shape[2] else rows

@@ -29,6 +29,7 @@ def traffic(
     *,
     dense_bytes: int,
     row_bytes: Sequence[int],
+    held_rows: Sequence[Tensor],
     versions: Sequence[Tensor],
     known_since: Sequence[Tensor],
     publication: Tensor,
@@ -38,6 +39,7 @@ def traffic(
 ) -> Traffic:
     """Bytes of one pull by g edges from P peers each.
 
+    held_rows[t] [g, P]: how many rows the sender has trained, whether or not the receiver has a place for them.
     versions[t] [g, P, rows]: the publication in which a sender's row last changed, 0 if it has never trained it.
     known_since[t] [g, rows]: the receiver's aggregation from which on it has known an id, -1 if it does not.
     publication, pulled_at [g, P]: what the receiver holds of the sender, and since which of its aggregations.
@@ -45,11 +47,11 @@ def traffic(
     """
     full = torch.full(present.shape, dense_bytes, dtype=torch.long, device=present.device)
     common, changed = full.clone(), full.clone()
-    for t, (width, version, since) in enumerate(zip(row_bytes, versions, known_since, strict=True)):
+    for t, (width, rows, version, since) in enumerate(zip(row_bytes, held_rows, versions, known_since, strict=True)):
         held = version > 0
         both = held & (since >= 0).unsqueeze(1)
         new = (version > publication.unsqueeze(2)) | (since.unsqueeze(1) > pulled_at.unsqueeze(2))
-        full += held.sum(2) * width
+        full += rows * width
         common += both.sum(2) * width
         changed += (both & new).sum(2) * width
         if wanted:

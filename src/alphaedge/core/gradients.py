@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.func import grad_and_value, vjp, vmap
 
+from alphaedge.core.compiler import without_compiler
 from alphaedge.core.device import fork_randomness
 from alphaedge.core.model import Model
 from alphaedge.core.recording import Function, record, script
@@ -93,7 +94,7 @@ class OneAtATime:
     ) -> Gradient:
         """See ``Gradients.gradient``."""
         _set_mode(self.model, training)
-        parts = []
+        inputs, parts = self.model.told(rows, inputs), []
         for edge in range(len(dense)):
             values = self.model.unpack(dense[edge], [r[edge] for r in rows])
             with torch.inference_mode(False), torch.enable_grad():
@@ -124,6 +125,7 @@ class OneAtATime:
     def outputs(self, dense: Tensor, rows: Sequence[Tensor], buffers: Buffers, inputs: Sequence[Tensor]) -> Tensor:
         """See ``Gradients.outputs``."""
         _set_mode(self.model, False)
+        inputs = self.model.told(rows, inputs)
         # Not in inference mode, whose tensors a module may keep; autograd would refuse them later.
         with torch.inference_mode(False), torch.no_grad():
             return torch.stack(
@@ -169,7 +171,7 @@ class Stacked:
         training: bool = True,
     ) -> Gradient:
         """See ``Gradients.gradient``."""
-        names = list(buffers)
+        names, inputs = list(buffers), self.model.told(rows, inputs)
         n_rows, n_buffers = len(rows), len(names)
 
         def one_loss(
@@ -192,7 +194,8 @@ class Stacked:
             return [by_dense, *by_rows, outputs, loss, *moved]
 
         def first_edge() -> list[Tensor]:
-            rest = [r[:1] for r in rows], {n: b[:1] for n, b in buffers.items()}, [x[:1] for x in inputs], labels[:1]
+            raw = [x[:1] for x in inputs[: len(self.model.fields)]]
+            rest = [r[:1] for r in rows], {n: b[:1] for n, b in buffers.items()}, raw, labels[:1]
             found = OneAtATime(self.model).gradient(dense[:1], *rest, training)
             return [found.dense, *found.rows, found.outputs, found.losses, *found.buffers.values()]
 
@@ -204,7 +207,7 @@ class Stacked:
 
     def outputs(self, dense: Tensor, rows: Sequence[Tensor], buffers: Buffers, inputs: Sequence[Tensor]) -> Tensor:
         """See ``Gradients.outputs``."""
-        n_rows, names = len(rows), list(buffers)
+        n_rows, names, inputs = len(rows), list(buffers), self.model.told(rows, inputs)
 
         def stacked(*flat: Tensor) -> list[Tensor]:
             return [self._forward(flat, n_rows, names)]
@@ -217,7 +220,7 @@ class Stacked:
         self, dense: Tensor, rows: Sequence[Tensor], buffers: Buffers, inputs: Sequence[Tensor], labels: Tensor
     ) -> Tensor:
         """See ``Gradients.losses``."""
-        n_rows, names = len(rows), list(buffers)
+        n_rows, names, inputs = len(rows), list(buffers), self.model.told(rows, inputs)
 
         def stacked(*flat: Tensor) -> list[Tensor]:
             outputs = self._forward(flat[:-1], n_rows, names)
@@ -266,8 +269,7 @@ class Stacked:
     ) -> Function | None:
         """The call as another process has recorded it, if that gives the same numbers.
 
-        They are compared with the plain loop's, where there is one: the first gradient under vmap imports torch's
-        compiler, which takes longer than everything else before a run.
+        They are compared with the plain loop's, where there is one: it takes less time than a first call of vmap.
         """
         source = self._recordings.get(repr(key)) if self._recordings else None
         if source is None or first_edge is None:
@@ -292,7 +294,7 @@ def _with_autograd(function: Function) -> Function:
     """The function as it can be called in inference mode, whose tensors autograd does not take."""
 
     def call(*flat: Tensor) -> list[Tensor]:
-        with torch.inference_mode(False):
+        with torch.inference_mode(False), without_compiler():
             return function(*(x.clone() if x.is_inference() else x for x in flat))
 
     return call

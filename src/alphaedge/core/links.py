@@ -22,6 +22,7 @@ class Link:
     missed: rounds in a row without its model. absences: exclusions because of that, halved by every model that comes.
     exclusions: those because of a trial, halved by every clearly good one.
     excluded_until: the edge's aggregation before which it is no candidate.
+    agreed, told: how far its tallies of ids have told own labels, and how much they said (``core.hearing``).
     """
 
     weight: float
@@ -34,6 +35,8 @@ class Link:
     absences: int = 0
     exclusions: int = 0
     excluded_until: int = 0
+    agreed: float = 0.0
+    told: float = 0.0
 
     def is_excluded(self, aggregation: int) -> bool:
         """Whether the peer is no candidate at that aggregation of the edge."""

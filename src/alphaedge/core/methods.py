@@ -1,4 +1,4 @@
-"""Methods: compositions of a rule for weights and a rule for peers. AlphaEdge and its five rivals are functions here.
+"""Methods: compositions of a rule for weights and a rule for peers. AlphaEdge and its rivals are functions here.
 
 ========== ==================== ===========================
 method     weights              peers
@@ -12,7 +12,8 @@ noagg      alone                nobody
 ========== ==================== ===========================
 
 AlphaEdge, RandPS and NoPS differ in their peers, and in that AlphaEdge trusts nobody unproven (``Method.trial``) and
-resets a mixed model that is of no use (``Home.reset_after``).
+resets a mixed model that is of no use (``Home.reset_after``). ``RIVALS`` are methods of the literature besides
+(docs/rivals.md): the same steps, batches and base model, with their own rules.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,16 +22,26 @@ from typing import Any, Final, Literal, final
 
 from alphaedge.core.aggregation import Aggregation
 from alphaedge.core.home import Home
+from alphaedge.core.model import TableLayout
 from alphaedge.core.rule_check import check_rule
 from alphaedge.core.rules.aggregation.alone import Alone
 from alphaedge.core.rules.aggregation.by_records import ByRecords
 from alphaedge.core.rules.aggregation.learned import Learned
+from alphaedge.core.rules.aggregation.rivals.fedfomo import FedFomo
+from alphaedge.core.rules.aggregation.rivals.krum import Krum
+from alphaedge.core.rules.aggregation.rivals.l2c import L2C
+from alphaedge.core.rules.aggregation.rivals.metropolis import Metropolis
+from alphaedge.core.rules.aggregation.rivals.pens import Pens
+from alphaedge.core.rules.aggregation.rivals.proximal import Proximal
+from alphaedge.core.rules.aggregation.rivals.trimmed_mean import TrimmedMean
 from alphaedge.core.rules.aggregation.uniform import Uniform
 from alphaedge.core.rules.selection.everybody import Everybody
 from alphaedge.core.rules.selection.fixed import Fixed
 from alphaedge.core.rules.selection.greedy import Greedy
 from alphaedge.core.rules.selection.nobody import Nobody
 from alphaedge.core.rules.selection.random import Random
+from alphaedge.core.rules.selection.rivals.best_so_far import BestSoFar
+from alphaedge.core.rules.selection.rivals.ring import Ring
 from alphaedge.core.selection import Selection
 from alphaedge.core.trial import Trial
 from alphaedge.errors import check_choice, check_number
@@ -50,10 +61,15 @@ class Method:
     train_on_aggregation: whether the batches that weights were learned on are trained on as well, after the mix (the
         paper's learned methods leave the aggregation batch out, 1/E of the data; its other methods train on every
         batch).
+    train_ahead: whether the mixed model trains on the batches that wait for the mix at once, to predict with and to be
+        published; for the mix it goes back to what it was before them, and trains on them again after it. Without, it
+        stands still while they wait.
     adopt_rows: whether an id that only peers know starts from their weighted mean (cold start).
     publish: what peers may pull: the model as ``"trained"``, published before the mix, or as ``"mixed"``, after it.
         A mixed model holds little of the edge's own last training, and every further mix thins that again.
     statistics: running statistics (buffers) stay ``"local"`` or are ``"mixed"`` like parameters.
+    tallies: whether an edge knows only its ``"own"`` tallies of ids, or pulls those of its peers as well, ``"shared"``
+        (core.tally).
     home: the model that is never mixed, or None.
     trial: how a peer's model proves itself before it counts, or None: every model counts.
     """
@@ -63,9 +79,11 @@ class Method:
     aggregate_every: int = 20
     pull_ahead: int = 0
     train_on_aggregation: bool = True
+    train_ahead: bool = True
     adopt_rows: bool = True
     publish: Literal["trained", "mixed"] = "trained"
     statistics: Literal["local", "mixed"] = "local"
+    tallies: Literal["own", "shared"] = "own"
     home: Home | None = None
     trial: Trial | None = None
 
@@ -76,6 +94,11 @@ class Method:
         check_number("pull_ahead", self.pull_ahead, low=0, high=self.aggregate_every - 1, whole=True)
         check_choice("publish", self.publish, ["trained", "mixed"])
         check_choice("statistics", self.statistics, ["local", "mixed"])
+        check_choice("tallies", self.tallies, ["own", "shared"])
+
+    def told(self, table: TableLayout) -> int:
+        """How many numbers of a row peers are told: the parameters, and the tally if tallies are shared."""
+        return table.told if self.tallies == "shared" else table.width
 
     @property
     def weight_batches(self) -> int:
@@ -84,25 +107,33 @@ class Method:
 
 
 def alphaedge(**changes: Any) -> Method:
-    """Learned weights, greedy two-hop peers, a home model, peers on trial. ``changes``: fields of ``Method``."""
+    """Learned weights, greedy two-hop peers, shared tallies, a home model, peers on trial.
+
+    changes: fields of ``Method``.
+    """
     return _composed(
-        changes, aggregation=Learned(), selection=Greedy(), home=Home(reset_after=RESET_AFTER), trial=Trial()
+        changes,
+        aggregation=Learned(),
+        selection=Greedy(),
+        tallies="shared",
+        home=Home(reset_after=RESET_AFTER),
+        trial=Trial(),
     )
 
 
 def alphaedge_trusting(**changes: Any) -> Method:
     """AlphaEdge that trusts every member: no trial, and a mixed model that is never reset. To compare with."""
-    return _composed(changes, aggregation=Learned(), selection=Greedy(), home=Home())
+    return _composed(changes, aggregation=Learned(), selection=Greedy(), tallies="shared", home=Home())
 
 
 def randps(**changes: Any) -> Method:
     """Learned weights with K random peers at every aggregation."""
-    return _composed(changes, aggregation=Learned(), selection=Random(), home=Home())
+    return _composed(changes, aggregation=Learned(), selection=Random(), tallies="shared", home=Home())
 
 
 def nops(**changes: Any) -> Method:
     """Learned weights with everybody as a peer."""
-    return _composed(changes, aggregation=Learned(), selection=Everybody(), home=Home())
+    return _composed(changes, aggregation=Learned(), selection=Everybody(), tallies="shared", home=Home())
 
 
 def fedweight(**changes: Any) -> Method:
@@ -122,7 +153,7 @@ def noagg(**changes: Any) -> Method:
 
 def alphaedge_paper(**changes: Any) -> Method:
     """AlphaEdge as printed: weight rate 0.001, newcomers at 0, peers replaced in any case, no cold start, the
-    aggregation batch not trained on, no home model."""
+    aggregation batch not trained on, no training ahead of the mix, no home model."""
     return _as_printed(changes, selection=Greedy(keep_better=False, useless=0.0))
 
 
@@ -136,17 +167,79 @@ def nops_paper(**changes: Any) -> Method:
     return _as_printed(changes, selection=Everybody())
 
 
+def pens(**changes: Any) -> Method:
+    """PENS (Onoszko et al., 2021): the mean with those peers whose models lose least on own batches."""
+    return _composed(changes, aggregation=Pens(), selection=BestSoFar())
+
+
+def fedfomo(**changes: Any) -> Method:
+    """FedFomo (Zhang et al., 2021): peers weigh by their loss drop over their distance."""
+    return _composed(changes, aggregation=FedFomo(), selection=BestSoFar())
+
+
+def l2c(**changes: Any) -> Method:
+    """L2C (Li et al., 2022): softmax weights over everybody that descend the loss of the mixture."""
+    return _composed(changes, aggregation=L2C(), selection=Everybody())
+
+
+def dpsgd(**changes: Any) -> Method:
+    """D-PSGD (Lian et al., 2017): a ring with Metropolis-Hastings weights."""
+    return _composed(changes, aggregation=Metropolis(), selection=Ring())
+
+
+def apfl(**changes: Any) -> Method:
+    """APFL (Deng et al., 2020): FedAvg's model and one that is never mixed, blended by a share learned online."""
+    return _composed(changes, aggregation=ByRecords(), selection=Fixed(), home=Home(start=0.5))
+
+
+def ditto(**changes: Any) -> Method:
+    """Ditto (Li et al., 2021): own training with a pull towards the mean of the peers."""
+    return _composed(changes, aggregation=Proximal(), selection=Fixed())
+
+
+def median(**changes: Any) -> Method:
+    """The median of each number (Yin et al., 2018)."""
+    return _composed(changes, aggregation=TrimmedMean(trim=0.5), selection=Fixed())
+
+
+def trimmed_mean(**changes: Any) -> Method:
+    """The mean of each number without its extremes (Yin et al., 2018)."""
+    return _composed(changes, aggregation=TrimmedMean(), selection=Fixed())
+
+
+def krum(**changes: Any) -> Method:
+    """Krum (Blanchard et al., 2017): the one model that has the most company."""
+    return _composed(changes, aggregation=Krum(kept=1), selection=Fixed())
+
+
+def multi_krum(**changes: Any) -> Method:
+    """Multi-Krum (Blanchard et al., 2017): the mean of the models that have the most company."""
+    return _composed(changes, aggregation=Krum(), selection=Fixed())
+
+
 def _as_printed(changes: Mapping[str, Any], *, selection: Selection) -> Method:
     """What the literal readings of the three learned methods have in common."""
-    return _composed(
-        changes, aggregation=Learned.paper(), selection=selection, train_on_aggregation=False, adopt_rows=False
-    )
+    literal = {"train_on_aggregation": False, "train_ahead": False, "adopt_rows": False}
+    return _composed(changes, aggregation=Learned.paper(), selection=selection, **literal)
 
 
 def _composed(changes: Mapping[str, Any], **parts: Any) -> Method:
     return Method(**{**parts, **changes})
 
 
+# Methods of the literature, each with the settings of its authors as far as they have a counterpart (docs/rivals.md).
+RIVALS: Final[Mapping[str, Callable[[], Method]]] = {
+    "pens": pens,
+    "fedfomo": fedfomo,
+    "l2c": l2c,
+    "dpsgd": dpsgd,
+    "apfl": apfl,
+    "ditto": ditto,
+    "median": median,
+    "trimmed-mean": trimmed_mean,
+    "krum": krum,
+    "multi-krum": multi_krum,
+}
 METHODS: Final[Mapping[str, Callable[[], Method]]] = {
     "alphaedge": alphaedge,
     "fedweight": fedweight,
@@ -158,6 +251,7 @@ METHODS: Final[Mapping[str, Callable[[], Method]]] = {
     "alphaedge-paper": alphaedge_paper,
     "randps-paper": randps_paper,
     "nops-paper": nops_paper,
+    **RIVALS,
 }
 
 

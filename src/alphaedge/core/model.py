@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
+from alphaedge.core import tally
 from alphaedge.errors import InvalidValue, ModelError, check_choice
 
 LossFunction = Callable[[Tensor, Tensor], Tensor]
@@ -75,13 +76,27 @@ class _Slice(NamedTuple):
 
 @final
 class TableLayout(NamedTuple):
-    """How the parameters of one id table lie side by side in a row of ``width`` numbers."""
+    """How the parameters of one id table lie side by side in a row of ``width`` numbers.
+
+    tallied: whether the ids are tallied as well (core.tally); a row has ``columns`` numbers then.
+    """
 
     name: str
     fields: tuple[int, ...]  # positions in Model.fields
-    columns: tuple[_Slice, ...]
+    slices: tuple[_Slice, ...]
     rows: int
     width: int
+    tallied: bool = False
+
+    @property
+    def columns(self) -> int:
+        """Numbers of a row: parameters, the own tally, and the tally that was heard."""
+        return self.width + 2 * tally.COLUMNS * self.tallied
+
+    @property
+    def told(self) -> int:
+        """Numbers of a row, from the first on, that peers may be told: all but what was heard from others."""
+        return self.width + tally.COLUMNS * self.tallied
 
 
 @final
@@ -90,10 +105,11 @@ class Model:
 
     Arguments
     ---------
-    module: called as ``module(*[batch[f] for f in fields])``; returns one number per example, [B] or [B, 1]
-        (a logit for ``loss="bce"``).
+    module: called as ``module(*[batch[f] for f in fields])``, and with the tallies after these; returns one number per
+        example, [B] or [B, 1] (a logit for ``loss="bce"``).
     fields: the batch fields that ``forward`` takes, in order.
     tables: the id tables among its parameters, if any.
+    tallies: id fields whose tallies ``forward`` takes, in order: three numbers for each example, [B, 3] (core.tally).
     loss: ``"bce"`` (outputs are logits), ``"mse"``, or a ``Loss`` of your own.
 
     Parameters with ``requires_grad=False`` are constants: neither trained nor mixed.
@@ -109,6 +125,7 @@ class Model:
         *,
         fields: Sequence[str],
         tables: Sequence[IdTable] = (),
+        tallies: Sequence[str] = (),
         loss: str | Loss = "bce",
     ) -> None:
         if not fields:
@@ -123,8 +140,9 @@ class Model:
         if not parameters:
             raise InvalidValue("module", type(module).__name__, "a module with at least one trainable parameter")
         self.dtype = _single_dtype(parameters)
-        self.tables = tuple(_table_layout(table, parameters, self.fields, module) for table in tables)
-        in_tables = [column.name for table in self.tables for column in table.columns]
+        self.tables = tuple(_table_layout(table, parameters, self.fields, module, tallies) for table in tables)
+        self.tallies = tuple(_tallied_field(name, self.fields, self.tables) for name in tallies)
+        in_tables = [part.name for table in self.tables for part in table.slices]
         if len(set(in_tables)) < len(in_tables):
             raise InvalidValue("tables", in_tables, "each parameter in one id table only")
         dense, offset = [], 0
@@ -150,16 +168,17 @@ class Model:
         return torch.cat([parameters[s.name].detach().reshape(-1) for s in self.dense_layout]).clone()
 
     def initial_table(self, index: int) -> Tensor:
-        """The module's own rows of id table ``index`` as a matrix [rows, width]."""
+        """The module's own rows of id table ``index`` as a matrix [rows, columns], with empty tallies."""
         parameters = dict(self.module.named_parameters())
         table = self.tables[index]
-        parts = [parameters[c.name].detach().reshape(table.rows, -1) for c in table.columns]
-        return torch.cat(parts, dim=1).clone()
+        parts = [parameters[c.name].detach().reshape(table.rows, -1) for c in table.slices]
+        return F.pad(torch.cat(parts, dim=1), (0, table.columns - table.width))
 
     def initial_buffers(self) -> dict[str, Tensor]:
         """Buffers (running statistics and the like) and untrained parameters, by name."""
         frozen = {n: p.detach().clone() for n, p in self.module.named_parameters() if not p.requires_grad}
-        return frozen | {n: b.detach().clone() for n, b in self.module.named_buffers()}
+        labels = {tally.LABELS: next(self.module.parameters()).new_zeros(3, dtype=self.dtype)} if self.tallies else {}
+        return frozen | {n: b.detach().clone() for n, b in self.module.named_buffers()} | labels
 
     def statistics(self) -> tuple[str, ...]:
         """The names of floating-point buffers: running statistics that may be mixed like parameters."""
@@ -169,7 +188,7 @@ class Model:
         """Dense vectors [..., D] and rows [..., C, width] as views in the shapes of the module's parameters."""
         values = [_shaped(dense[..., s.start : s.stop], s.shape or (1,)) for s in self.dense_layout]
         for table, matrix in zip(self.tables, rows, strict=True):
-            values += [_shaped(matrix[..., c.start : c.stop], c.shape[1:]) for c in table.columns]
+            values += [_shaped(matrix[..., c.start : c.stop], c.shape[1:]) for c in table.slices]
         return values
 
     def pack(self, values: Sequence[Tensor], leading: int) -> tuple[Tensor, list[Tensor]]:
@@ -178,9 +197,23 @@ class Model:
         left = list(values[len(self.dense_layout) :])
         rows = []
         for table in self.tables:
-            columns = [left.pop(0).flatten(leading + 1) for _ in table.columns]
+            columns = [left.pop(0).flatten(leading + 1) for _ in table.slices]
             rows.append(columns[0] if len(columns) == 1 else torch.cat(columns, dim=-1))
         return torch.cat(flat, dim=-1) if flat else values[0].new_zeros(*values[0].shape[:leading], 0), rows
+
+    def untold(self, examples: int) -> list[Tensor]:
+        """The tallies of ids that nothing is known of, to call the module itself with: [examples, 3] each."""
+        some = next(self.module.parameters()).detach()
+        return [some.new_zeros(examples, tally.TOLD, dtype=self.dtype) for _ in self.tallies]
+
+    def told(self, rows: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
+        """The inputs of k edges [k, B, ...] with the tallies after them; rows: per table [k, C, columns]."""
+        whole = list(inputs)
+        for field, t in self.tallies:
+            known = tally.tell(rows[t], self.tables[t].width)
+            place = inputs[field].unsqueeze(-1).expand(*inputs[field].shape, known.shape[-1])
+            whole.append(known.gather(1, place))
+        return whole
 
     def forward(self, values: Sequence[Tensor], buffers: dict[str, Tensor], inputs: Sequence[Tensor]) -> Tensor:
         """One edge's outputs [B] from its parameters as ``unpack`` gives them, its buffers and inputs [B, ...]."""
@@ -189,7 +222,7 @@ class Model:
             for v, s in zip(values[: len(self.dense_layout)], self.dense_layout, strict=True)
         ]
         named = dict(zip(self._names, [*shaped, *values[len(self.dense_layout) :]], strict=True))
-        state = {f"module.{name}": value for name, value in {**named, **buffers}.items()}
+        state = {f"module.{name}": value for name, value in {**named, **buffers}.items() if name != tally.LABELS}
         outputs, moved = functional_call(self._caller, state, tuple(inputs))
         buffers.update({name: moved[name] for name in buffers if name in moved})
         examples = inputs[0].shape[0]
@@ -224,7 +257,11 @@ def _single_dtype(parameters: Mapping[str, nn.Parameter]) -> torch.dtype:
 
 
 def _table_layout(
-    table: IdTable, parameters: Mapping[str, nn.Parameter], fields: Sequence[str], module: nn.Module
+    table: IdTable,
+    parameters: Mapping[str, nn.Parameter],
+    fields: Sequence[str],
+    module: nn.Module,
+    tallies: Sequence[str],
 ) -> TableLayout:
     name = "/".join(table.fields)
     if not table.fields or not table.parameters:
@@ -248,4 +285,12 @@ def _table_layout(
     rows = {column.shape[0] for column in columns}
     if len(rows) > 1:
         raise InvalidValue(f"tables[{name}].parameters", sorted(rows), "the same number of rows in each parameter")
-    return TableLayout(name, tuple(fields.index(f) for f in table.fields), tuple(columns), rows.pop(), width)
+    tallied = any(field in tallies for field in table.fields)
+    return TableLayout(name, tuple(fields.index(f) for f in table.fields), tuple(columns), rows.pop(), width, tallied)
+
+
+def _tallied_field(name: str, fields: Sequence[str], tables: Sequence[TableLayout]) -> tuple[int, int]:
+    """The position of an id field whose tallies are wanted, and its table."""
+    of = {fields[position]: (position, t) for t, table in enumerate(tables) for position in table.fields}
+    check_choice("tallies", name, of)
+    return of[name]

@@ -32,7 +32,8 @@ def check_renumbering(model: Model, inputs: Sequence[Tensor]) -> Tensor:
         return found
     with torch.no_grad():
         model.module.eval()
-        plain = model.module(*(x.to(model.dtype) if x.is_floating_point() else x for x in inputs)).reshape(-1)
+        whole = [*(x.to(model.dtype) if x.is_floating_point() else x for x in inputs), *model.untold(len(found))]
+        plain = model.module(*whole).reshape(-1)
     if not torch.allclose(found, plain, rtol=1e-3, atol=1e-5):
         names = ", ".join(t.name for t in model.tables)
         raise ModelError(

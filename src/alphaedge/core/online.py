@@ -15,10 +15,12 @@ from torch import Tensor
 
 from alphaedge.core.batch import Batch
 from alphaedge.core.gradients import Gradients
+from alphaedge.core.model import Model
 from alphaedge.core.optimizer import Optimizer
 from alphaedge.core.rule_check import check_rule
 from alphaedge.core.rules.optimizer.adam import Adam
-from alphaedge.core.state import ModelState
+from alphaedge.core.state import ModelState, TableState
+from alphaedge.core.tally import COLUMNS, LABELS, count, standardise
 from alphaedge.errors import check_number
 
 
@@ -47,7 +49,7 @@ class Online:
 
 def predict(models: ModelState, batch: Batch, gradients: Gradients) -> Tensor:
     """The outputs [k, B] of each edge's model on its batch."""
-    rows = [t.gather(t.value, t.flat(r)) for t, r in zip(models.tables, batch.rows, strict=True)]
+    rows = [t.gather(t.flat(r)) for t, r in zip(models.tables, batch.rows, strict=True)]
     return gradients.outputs(models.dense, rows, models.buffers, batch.inputs)
 
 
@@ -60,29 +62,52 @@ def learn(models: ModelState, batch: Batch, gradients: Gradients, online: Online
     for _ in range(online.local_steps):
         found = _step(models, batch, gradients, online)
         first = first or found
+    if gradients.model.tallies:
+        _count(models, batch, gradients.model)
     assert first is not None
     return first
 
 
+def _count(models: ModelState, batch: Batch, model: Model) -> None:
+    """Add the batch to the tallies of its ids; the model has learned from it by what was known before."""
+    labels, models.buffers[LABELS] = standardise(models.buffers[LABELS], batch.labels)
+    for table, layout, rows in zip(models.tables, model.tables, batch.rows, strict=True):
+        if layout.tallied:
+            news = count([batch.inputs[field] for field in layout.fields], labels, rows.shape[1])
+            own = table.value.view(-1, table.value.shape[2])[:, table.width : table.width + COLUMNS]
+            own.index_add_(0, table.flat(rows), news.view(-1, COLUMNS))
+
+
 def _step(models: ModelState, batch: Batch, gradients: Gradients, online: Online) -> tuple[Tensor, Tensor]:
+    rule, steps = online.for_rows, models.steps
     places = [t.flat(r) for t, r in zip(models.tables, batch.rows, strict=True)]
-    rows = [t.gather(t.value, p) for t, p in zip(models.tables, places, strict=True)]
+    taken = [t.take(p) for t, p in zip(models.tables, places, strict=True)]
+    rows = [some[0] for some in taken]
     found = gradients.gradient(models.dense, rows, models.buffers, batch.inputs, batch.labels)
-    models.steps += 1
-    online.optimizer.update(models.dense, models.dense_m, models.dense_v, found.dense, models.steps)
-    rule = online.for_rows
-    for table, batch_rows, place, value, slope in zip(models.tables, batch.rows, places, rows, found.rows, strict=True):
+    steps += 1
+    online.optimizer.update(models.dense, models.dense_m, models.dense_v, found.dense, steps)
+    for table, batch_rows, place, some, slope in zip(models.tables, batch.rows, places, taken, found.rows, strict=True):
         if rule.lazy_rows:
-            m, v = table.gather(table.m, place), table.gather(table.v, place)
-            rule.update(value, m, v, slope, models.steps)
-            for storage, moved in ((table.value, value), (table.m, m), (table.v, v)):
-                table.scatter(storage, place, moved)
+            parameters = table.parameters(some)
+            value, m, v = parameters.unbind(0)
+            rule.update(value, m, v, slope, steps)
+            table.put_parameters(place, some, parameters)
         else:
-            whole = table.value[table.edges], table.m[table.edges], table.v[table.edges]
-            spread = torch.zeros_like(whole[0])
-            local = torch.arange(len(models), device=batch_rows.device)[:, None] * spread.shape[1] + batch_rows
-            spread.view(-1, spread.shape[-1]).index_add_(0, local.reshape(-1), slope.reshape(-1, spread.shape[-1]))
-            rule.update(*whole, spread, models.steps)
-            table.value[table.edges], table.m[table.edges], table.v[table.edges] = whole
+            _move_every_row(table, batch_rows, slope, rule, steps)
     models.buffers.update(found.buffers)
     return found.outputs, found.losses
+
+
+def _move_every_row(table: TableState, rows: Tensor, slope: Tensor, rule: Optimizer, steps: Tensor) -> None:
+    """One step of whole tables, with gradient zero for the rows that the batch does not name."""
+    everybody = torch.arange(len(table.edges), device=rows.device)
+    in_place = table.storage.shape[1] == len(everybody) and torch.equal(table.edges, everybody)
+    whole = table.storage if in_place else table.storage[:, table.edges]
+    parameters = table.parameters(whole)
+    value, m, v = parameters.unbind(0)
+    spread = torch.zeros_like(value)
+    local = (everybody.unsqueeze(1) * spread.shape[1] + rows).view(-1)
+    spread.view(-1, spread.shape[-1]).index_add_(0, local, slope.reshape(-1, spread.shape[-1]))
+    rule.update(value, m, v, spread, steps)
+    if not in_place or parameters is not whole:
+        table.storage[:, table.edges, :, : table.width] = parameters

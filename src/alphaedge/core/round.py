@@ -16,6 +16,7 @@ from torch import Tensor
 from alphaedge.core.aggregation import HeldModels, Mixing, Weights, shares_of
 from alphaedge.core.batch import Batch
 from alphaedge.core.gradients import Gradients
+from alphaedge.core.hearing import hear
 from alphaedge.core.links import Links, stack, unstack
 from alphaedge.core.methods import Method
 from alphaedge.core.selection import P, View
@@ -63,6 +64,7 @@ def mix(method: Method, gradients: Gradients, round: Round, *, finite: bool = Fa
     _check_weights(type(rule).__name__, new, weights, finite=finite)
     shares = shares_of(new.raw, mixing.present)
     rule.mix(mixing, shares)
+    hear(mixing, round.links)
     unstack(new, round.links)
     places = zip(round.links, round.publications, round.aggregations, answered.tolist(), strict=True)
     for links, numbers, aggregation, came in places:

@@ -78,7 +78,7 @@ def _check_model(config: EdgeConfig, model: Model) -> None:
         inputs.append(torch.zeros(2, dtype=torch.long) if whole else torch.zeros(2, field.size, dtype=model.dtype))
     model.module.eval()
     with torch.no_grad():
-        outputs = model.module(*inputs)
+        outputs = model.module(*inputs, *model.untold(2))
     if outputs.shape not in ((2,), (2, 1)):
         raise InvalidValue("model", f"outputs of shape {tuple(outputs.shape)}", "one number for each example")
 

@@ -55,7 +55,9 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The model: a built-in over the fields, or what ``factory`` ("package.module:name") returns.
 
     A factory returns an ``alphaedge.Model``, or an ``nn.Module`` that takes the fields in their order; then ``tables``
-    names its id tables. label_scale: about the size of the labels, to regress. batch_size: labels per online step.
+    names its id tables. tallies: id fields whose tallies the model is told, after its fields; None is all for the
+    built-in deepfm, none for others. label_scale: about the size of the labels, to regress. batch_size: labels per
+    online step.
     optimizer: import path of an optimizer of your own, in the place of Adam; ``rate`` is then not used.
     """
 
@@ -65,6 +67,7 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     task: Task = "classify"
     fields: Annotated[tuple[FieldConfig, ...], Meta(min_length=1, description="at least one field")]
     tables: tuple[TableConfig, ...] = ()
+    tallies: tuple[str, ...] | None = None
     hidden: tuple[int, ...] = (32,)
     label_scale: Positive = 1.0
     batch_size: Count = 50
@@ -91,7 +94,13 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         loss = LOSSES[self.task]
         if self.builtin == "deepfm":
             return deepfm(
-                fields, hidden=self.hidden, spread=0.003, label_scale=self.label_scale, normalise=True, loss=loss
+                fields,
+                hidden=self.hidden,
+                spread=0.003,
+                label_scale=self.label_scale,
+                normalise=True,
+                tallies=self.tallies,
+                loss=loss,
             )
         if self.builtin == "mlp":
             return mlp(fields, hidden=self.hidden, label_scale=self.label_scale, normalise=True, loss=loss)
@@ -99,7 +108,7 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if isinstance(made, Model):
             return made
         tables = [IdTable(t.fields, t.parameters) for t in self.tables]
-        return Model(made, fields=[f.name for f in self.fields], tables=tables, loss=loss)
+        return Model(made, fields=[f.name for f in self.fields], tables=tables, tallies=self.tallies or (), loss=loss)
 
     def _call_factory(self) -> Model | nn.Module:
         made = make_object("model.factory", self.factory or "")

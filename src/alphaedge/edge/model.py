@@ -20,7 +20,7 @@ def model_schema(config: EdgeConfig, model: Model) -> str:
     """A short hash of what two edges must have in common to mix: layout of the model, tables and fields."""
     description = {
         "dense": [(s.name, list(s.shape)) for s in model.dense_layout],
-        "tables": [(t.name, t.width) for t in model.tables],
+        "tables": [(t.name, t.width, t.tallied) for t in model.tables],
         "fields": [(f.name, f.kind, f.size if f.kind != "id" else 0) for f in config.model.fields],
         "buffers": list(model.initial_buffers()),
     }

@@ -3,6 +3,7 @@
 from typing import Final
 
 from alphaedge.attacks.catalog import ATTACKS
+from alphaedge.experiments.equal_bytes import format_bytes
 from alphaedge.experiments.plan import ATTACK_METHODS, Plan
 from alphaedge.experiments.score_table import Footnotes, Lookup, MethodScores, format_entry, title, with_footnotes
 from alphaedge.experiments.scores import Score, difference
@@ -38,13 +39,15 @@ def attack_blocks(plan: Plan, get: Lookup) -> list[Block]:
     ]
     for data, columns in scores.items():
         blocks += [Heading(title(data), 3), *_table(plan, get, data, columns)]
+        if plan.rivals:
+            blocks += _rivals_table(plan, get, data, columns)
     return blocks + _goals(scores)
 
 
 def _scores(plan: Plan, get: Lookup, data: str) -> Columns:
     found = {NONE if attack is None else attack: MethodScores() for attack in (None, *ATTACKS)}
     for attack, column in found.items():
-        for method in ATTACK_METHODS:
+        for method in (*ATTACK_METHODS, *plan.literature):
             column.add(method, get(plan.attack_cell(data, method, None if attack == NONE else attack)))
     return found
 
@@ -57,6 +60,15 @@ def _table(plan: Plan, get: Lookup, data: str, columns: Columns) -> list[Block]:
         share = NO_NUMBER if ours is None or ours.hostile_share is None else f"{ours.hostile_share:.4f}"
         body.append([attack, *(format_entry(column, m, notes) for m in ATTACK_METHODS), share])
     return with_footnotes(Grid(["", *(title(m) for m in ATTACK_METHODS), "share"], body), notes)
+
+
+def _rivals_table(plan: Plan, get: Lookup, data: str, columns: Columns) -> list[Block]:
+    """The rivals from the literature beside learning alone and AlphaEdge, and what each pulls."""
+    methods, notes = ("noagg", *plan.literature, "alphaedge"), Footnotes()
+    body = [[attack, *(format_entry(column, m, notes) for m in methods)] for attack, column in columns.items()]
+    body.append(["bytes", *(format_bytes(get(plan.attack_cell(data, m, None))) for m in methods)])
+    about = f"{title(data)}, rivals from the literature. Bytes: what an edge pulls over a run with all honest."
+    return [Text(about), *with_footnotes(Grid(["", *(title(m) for m in methods)], body), notes)]
 
 
 def _gaps(columns: Columns) -> dict[str, dict[str, float]]:

@@ -50,6 +50,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     model: str | None = None
     rows: int | None = None
+    first: float | None = None
     runs: int = 5
     delay: int = 0
     staleness: int = 0
@@ -68,6 +69,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
             model=self.model,
             methods=(self.method if self.method in METHODS else "noagg",),
             rows=self.rows,
+            first=self.first,
             seeds=self.runs,
             batch_size=size,
             initial=self.initial,

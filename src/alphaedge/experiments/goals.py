@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from alphaedge.experiments.plan import ALL_METHODS, FAULTY_SHARE, Plan
+from alphaedge.experiments.plan import FAULTY_SHARE, Plan
 from alphaedge.experiments.score_table import Lookup, scores_on, title
 from alphaedge.experiments.scores import LEVEL_MARGIN, best_rival, cell_score
 from alphaedge.report.page import Block, Grid, Heading, Text
@@ -15,7 +15,7 @@ def goals(plan: Plan, get: Lookup) -> list[Block]:
     rows: list[list[str]] = []
     for data in plan.data:
         calm, hostile = (
-            scores_on(plan, get, data, ALL_METHODS, adversaries=share).scores for share in (0.0, FAULTY_SHARE)
+            scores_on(plan, get, data, plan.table_methods, adversaries=share).scores for share in (0.0, FAULTY_SHARE)
         )
         ours = calm.get("alphaedge")
         if ours is None:

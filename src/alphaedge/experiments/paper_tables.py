@@ -5,6 +5,7 @@ from typing import Final
 from rich.filesize import decimal
 
 from alphaedge.data.movielens import NOISY_EDGE
+from alphaedge.experiments.equal_bytes import equal_bytes
 from alphaedge.experiments.paper_scores import TABLE1, TABLE2, TABLE3
 from alphaedge.experiments.plan import (
     ALL_METHODS,
@@ -37,13 +38,14 @@ REFERENCES: Final = ("prior", "persistence", "noagg", "alphaedge", "pooled")
 
 def table1(plan: Plan, get: Lookup) -> list[Block]:
     """Compare all methods on all data sets."""
-    columns = {d: scores_on(plan, get, d, ALL_METHODS) for d in plan.data}
+    columns = {d: scores_on(plan, get, d, plan.table_methods) for d in plan.data}
     judged = verdict(columns, -LEVEL_MARGIN)
     return [
         Heading("Table 1: all methods"),
         Text(HOW_TO_READ),
-        *score_table(columns, ALL_METHODS, TABLE1),
+        *score_table(columns, plan.table_methods, TABLE1),
         Text(f"The paper's claim: AlphaEdge is best, or level with the best, on every data set. {judged}"),
+        *(equal_bytes(plan, get, plan.table_methods) if plan.rivals else ()),
         *_references(plan, get),
         *_change_model(plan, get),
         *_after_first_quarter(plan, get),
@@ -90,20 +92,20 @@ def _change_model(plan: Plan, get: Lookup) -> list[Block]:
 def _after_first_quarter(plan: Plan, get: Lookup) -> list[Block]:
     columns = {}
     for data in plan.data:
-        results = {m: get(plan.table_cell(data, m)) for m in ALL_METHODS}
+        results = {m: get(plan.table_cell(data, m)) for m in plan.table_methods}
         late = {m: score_of_runs(r.late) for m, r in results.items() if r is not None}
         columns[data] = MethodScores({m: s for m, s in late.items() if s is not None})
     return [
         Heading("Scores after the first quarter", 3),
         Text("The same runs, scored on the last three quarters of the batches. No setting was chosen on those."),
-        *score_table(columns, ALL_METHODS),
+        *score_table(columns, plan.table_methods),
     ]
 
 
 def _other_scores(plan: Plan, get: Lookup) -> list[Block]:
     """Show scores over all events of an edge, since the scores of small batches are noisy; and losses."""
     body = []
-    for method in ALL_METHODS:
+    for method in plan.table_methods:
         results = [get(plan.table_cell(data, method)) for data in plan.data]
         row = [NO_NUMBER if r is None else f"{_format_mean(r.pooled)} / {_format_mean(r.losses)}" for r in results]
         body.append([title(method), *row])
@@ -145,7 +147,7 @@ def _noisy_edge(plan: Plan, get: Lookup) -> list[Block]:
     if "movielens" not in plan.data:
         return []
     whole, rest = MethodScores(), MethodScores()
-    for method in ALL_METHODS:
+    for method in plan.table_methods:
         result = get(plan.table_cell("movielens", method))
         if result is None or not result.per_edge:
             continue
@@ -154,7 +156,7 @@ def _noisy_edge(plan: Plan, get: Lookup) -> list[Block]:
             if score is not None:
                 column.scores[method] = score
     notes = Footnotes()
-    body = [[title(m), *(format_entry(column, m, notes) for column in (whole, rest))] for m in ALL_METHODS]
+    body = [[title(m), *(format_entry(column, m, notes) for column in (whole, rest))] for m in plan.table_methods]
     return [
         Heading("MovieLens with and without its noisy edge", 3),
         Text(f"10% of the labels of edge {NOISY_EDGE} are flipped, and it is scored on the flipped labels."),
@@ -182,7 +184,7 @@ def table2(plan: Plan, get: Lookup) -> list[Block]:
 
 def table3(plan: Plan, get: Lookup) -> list[Block]:
     """Compare methods when a quarter of the edges are hostile."""
-    columns = {d: scores_on(plan, get, d, ALL_METHODS, adversaries=FAULTY_SHARE) for d in plan.data}
+    columns = {d: scores_on(plan, get, d, plan.table_methods, adversaries=FAULTY_SHARE) for d in plan.data}
     judged = verdict(columns, 0.0)
     return [
         Heading("Table 3: 25% of the edges hostile"),
@@ -190,8 +192,9 @@ def table3(plan: Plan, get: Lookup) -> list[Block]:
             "Hostile edges learn from flipped labels and otherwise follow the protocol. Scores are those of the honest "
             "edges."
         ),
-        *score_table(columns, ALL_METHODS, TABLE3),
+        *score_table(columns, plan.table_methods, TABLE3),
         Text(f"The paper's claim: AlphaEdge is best, or equal to RandPS where there are few edges. {judged}"),
+        *(equal_bytes(plan, get, plan.table_methods, adversaries=FAULTY_SHARE) if plan.rivals else ()),
     ]
 
 

@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from alphaedge.core.methods import RIVALS as LITERATURE
 from alphaedge.experiments.cell import CellResult
 from alphaedge.scoring import interval95, mean
 
 # Like is compared with like: the paper's literal settings with rivals that use them too.
 RIVALS: Final[Mapping[str, Sequence[str]]] = {
-    "alphaedge": ("noagg", "fedweight", "uniweight", "randps", "nops"),
+    "alphaedge": ("noagg", "fedweight", "uniweight", "randps", "nops", *LITERATURE),
     "alphaedge-paper": ("noagg", "fedweight", "uniweight", "randps-paper", "nops-paper"),
 }
 LEVEL_MARGIN: Final = 0.001  # scores that are closer than this count as level

@@ -4,15 +4,18 @@ y = b + sum_i w_i x_i + 1/2 sum_d [ (sum_i e_id x_i)^2 - sum_i (e_id x_i)^2 ] + 
 """
 
 from collections.abc import Sequence
-from typing import final
+from typing import Final, final
 
 import torch
 from torch import Tensor, nn
 
 from alphaedge.core.fields import Field
 from alphaedge.core.model import IdTable, Model
+from alphaedge.core.tally import TOLD
 from alphaedge.models.mlp import make_layers
 from alphaedge.models.running_norm import RunningNorm
+
+RATE_WEIGHT: Final = 0.5  # of an id's rate at the start: what is known of it counts before anything is learned
 
 
 @final
@@ -24,6 +27,8 @@ class DeepFM(nn.Module):
 
     dim: size of embeddings. hidden: widths of the MLP. spread: standard deviation of initial rows. label_scale: factor
     of the output, about the size of the labels. normalise: whether numbers pass through a ``RunningNorm`` first.
+    tallies: how many tallies of id fields ``forward`` takes after all fields (core.tally). They are numbers like
+    others, but an id's rate counts from the start.
     """
 
     def __init__(
@@ -35,9 +40,10 @@ class DeepFM(nn.Module):
         spread: float = 0.01,
         label_scale: float = 1.0,
         normalise: bool = False,
+        tallies: int = 0,
     ) -> None:
         super().__init__()
-        self.dim, self.label_scale = dim, label_scale
+        self.dim, self.label_scale, self.fields, self.told = dim, label_scale, len(fields), tallies
         self.at = {
             kind: [i for i, f in enumerate(fields) if f.kind == kind] for kind in ("id", "category", "set", "number")
         }
@@ -50,10 +56,14 @@ class DeepFM(nn.Module):
         self.categories = rows(sum(sizes["category"]))
         self.sets = nn.ParameterList([rows(size) for size in sizes["set"]])
         self.numbers = rows(sum(sizes["number"]))
+        self.tallies = rows(TOLD * tallies)
+        with torch.no_grad():
+            self.tallies[::TOLD, 0] = RATE_WEIGHT
         self.norm = RunningNorm(sum(sizes["number"])) if normalise and sizes["number"] else None
         self.first_row = [sum(sizes["category"][:i]) for i in range(len(sizes["category"]))]
         self.bias = nn.Parameter(torch.zeros(1))
         features = len(self.ids) + len(sizes["category"]) + len(self.sets) + sum(sizes["number"])
+        features += TOLD * tallies
         self.deep = make_layers(features * dim, hidden)
 
     def features(self, inputs: Sequence[Tensor]) -> Tensor:
@@ -76,6 +86,8 @@ class DeepFM(nn.Module):
             if self.norm is not None:
                 whole = self.norm(whole)
             parts.append(whole.unsqueeze(-1) * self.numbers)
+        if self.told:
+            parts.append(torch.cat(list(inputs[self.fields :]), dim=-1).unsqueeze(-1) * self.tallies)
         return torch.cat(parts, dim=-2)
 
     def forward(self, *inputs: Tensor) -> Tensor:
@@ -83,8 +95,11 @@ class DeepFM(nn.Module):
         weights, vectors = torch.split_with_sizes(self.features(inputs), [1, self.dim], dim=-1)
         vectors = vectors.contiguous()  # read several times below, and strided reads are slow
         first = weights.sum((-1, -2))
-        sums = vectors.sum(-2)
-        second = 0.5 * ((sums * sums).sum(-1) - (vectors * vectors).sum((-1, -2)))
+        # Twice the second order is sum_i e_i (sum_j e_j - e_i). With the bracket held fixed, its gradient by e_i is
+        # that of the second order itself, in a third of the operations.
+        others = (vectors.sum(-2, keepdim=True) - vectors).detach()
+        twice = (vectors * others).sum((-1, -2))
+        second = twice - 0.5 * twice.detach()
         deep = self.deep(vectors.flatten(-2)).squeeze(-1)
         total: Tensor = self.bias + first + second + deep
         return total if self.label_scale == 1 else total * self.label_scale
@@ -98,9 +113,23 @@ def deepfm(
     spread: float = 0.01,
     label_scale: float = 1.0,
     normalise: bool = False,
+    tallies: Sequence[str] | None = None,
     loss: str = "bce",
 ) -> Model:
-    """Make a ``DeepFM`` model. The rows of every id field are an id table."""
-    tables = [IdTable((f.name,), (f"ids.{i}",)) for i, f in enumerate(f for f in fields if f.kind == "id")]
-    module = DeepFM(fields, dim=dim, hidden=hidden, spread=spread, label_scale=label_scale, normalise=normalise)
-    return Model(module, fields=[f.name for f in fields], tables=tables, loss=loss)
+    """Make a ``DeepFM`` model. The rows of every id field are an id table.
+
+    tallies: id fields whose tallies the model is told (core.tally); None is all of them.
+    """
+    ids = [f.name for f in fields if f.kind == "id"]
+    told = ids if tallies is None else list(tallies)
+    tables = [IdTable((name,), (f"ids.{i}",)) for i, name in enumerate(ids)]
+    module = DeepFM(
+        fields,
+        dim=dim,
+        hidden=hidden,
+        spread=spread,
+        label_scale=label_scale,
+        normalise=normalise,
+        tallies=len(told),
+    )
+    return Model(module, fields=[f.name for f in fields], tables=tables, tallies=told, loss=loss)

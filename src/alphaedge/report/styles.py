@@ -31,6 +31,17 @@ STYLES: Final[Mapping[str, MethodStyle]] = {
     "alphaedge-paper": MethodStyle("AlphaEdge (paper)", "#CC79A7", "o", "--", hollow=True),
     "randps-paper": MethodStyle("RandPS (paper)", "#8A5F00", "^", "--", hollow=True),
     "nops-paper": MethodStyle("NoPS (paper)", "#00543D", "v", ":", hollow=True),
+    # Rivals from the literature: further shades, with markers of their own.
+    "pens": MethodStyle("PENS", "#882255", "<", "-"),
+    "fedfomo": MethodStyle("FedFomo", "#332288", ">", "-"),
+    "l2c": MethodStyle("L2C", "#117733", "p", "-"),
+    "dpsgd": MethodStyle("D-PSGD (ring)", "#999933", "h", "--"),
+    "apfl": MethodStyle("APFL", "#AA4499", "d", "-."),
+    "ditto": MethodStyle("Ditto", "#44AA99", "8", "-"),
+    "median": MethodStyle("Median", "#661100", "s", ":", hollow=True),
+    "trimmed-mean": MethodStyle("Trimmed mean", "#6699CC", "D", ":", hollow=True),
+    "krum": MethodStyle("Krum", "#888888", "<", "--", hollow=True),
+    "multi-krum": MethodStyle("Multi-Krum", "#555555", ">", "--", hollow=True),
 }
 PALETTE: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442", "#D55E00")
 INK: Final = "#333333"

@@ -44,21 +44,24 @@ class Adversaries:
             for rows in trained:
                 rows[-1] = False
         places = [rows.nonzero().squeeze(1) for rows in trained]
-        forgery = _published(published, slot, edge, places)
+        widths = [table.width for table in world.models.tables]
+        forgery = _published(published, slot, edge, places, widths)
         forgery.shares = dict(world.announced[self._own[edge]][-1][1])
         run, local = divmod(self._own[edge], self._n)
         rng = torch.Generator().manual_seed(world.rng(edge, "attack").getrandbits(60))
         victim = self._victim(world, edge, places, forgery)
         dense, *tables = self.first[edge]
-        first = Forgery(dense, [table[p] for table, p in zip(tables, places, strict=True)], {}, forgery.records)
+        before = [table[p, :width] for table, p, width in zip(tables, places, widths, strict=True)]
+        first = Forgery(dense, before, {}, forgery.records)
         accomplices = [other for other in self._hostile[run] if other != local]
         self._attack.forge(forgery, Scene(self._start[edge], number, first, victim, accomplices, rng))
         published.dense[slot, edge] = forgery.dense
         records[slot, edge] = forgery.records
         for name, value in forgery.statistics.items():
             published.statistics[name][slot, edge] = value
-        for table, version, place, rows in zip(published.tables, published.version, places, forgery.rows, strict=True):
-            table[slot, edge, place] = rows
+        forged = zip(forgery.rows, forgery.tallies, strict=True)
+        for table, version, place, parts in zip(published.tables, published.version, places, forged, strict=True):
+            table[slot, edge, place] = torch.cat(parts, dim=1)
             version[slot, edge, place] = number
         world.announced[self._own[edge]][-1] = (world.moment[edge], dict(forgery.shares))
 
@@ -70,20 +73,25 @@ class Adversaries:
             return None
         other = run * self._n + honest[local % len(honest)]
         number = world.newest_at(other, world.moment[edge])
-        if not number:
+        if not number or other not in self._own:  # in another shard; attacks that need a victim are not run in shards
             return None
+        places = [rows[0, 0, place] for rows, place in zip(world.rows_at([edge], [[other]]), places, strict=True)]
         slot, other = number % world.published.depth, other - self._own.start
-        theirs = _published(world.published, slot, other, places)
+        theirs = _published(world.published, slot, other, places, [table.width for table in world.models.tables])
         for t, (version, place) in enumerate(zip(world.published.version, places, strict=True)):
             lacking = version[slot, other, place] == 0
-            theirs.rows[t][lacking] = own.rows[t][lacking]
+            theirs.rows[t][lacking], theirs.tallies[t][lacking] = own.rows[t][lacking], own.tallies[t][lacking]
         return theirs
 
 
-def _published(published: Publications, slot: int, edge: int, places: Sequence[Tensor]) -> Forgery:
+def _published(
+    published: Publications, slot: int, edge: int, places: Sequence[Tensor], widths: Sequence[int]
+) -> Forgery:
+    rows = [table[slot, edge, place] for table, place in zip(published.tables, places, strict=True)]
     return Forgery(
         published.dense[slot, edge].clone(),
-        [table[slot, edge, place] for table, place in zip(published.tables, places, strict=True)],
+        [some[:, :width].clone() for some, width in zip(rows, widths, strict=True)],
         {name: pool[slot, edge].clone() for name, pool in published.statistics.items()},
         int(published.records[slot, edge]),
+        tallies=[some[:, width:].clone() for some, width in zip(rows, widths, strict=True)],
     )

@@ -1,6 +1,6 @@
 """A run's batches: every edge's stream cut into batches of one size, with the run's own labels."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal, final
@@ -13,6 +13,8 @@ from alphaedge.core.model import Model
 from alphaedge.data.stream import Dataset
 from alphaedge.errors import InvalidValue
 from alphaedge.simulation.conditions import Conditions
+from alphaedge.simulation.memory.own_rows import OwnRows
+from alphaedge.simulation.memory.parts import InMemory, Parts
 
 Clock = Literal["event-time", "batch-index"]
 
@@ -25,18 +27,32 @@ def batch_times(data: Dataset, size: int) -> list[Tensor]:
 @final
 @dataclass(frozen=True)
 class Inputs:
-    """The batches of a data set, of some edges end to end: [T, B, ...]; the e-th has those from ``start[e]`` on."""
+    """The batches of a data set, of some edges end to end: [T, B, ...]; the e-th has those from ``start[e]`` on.
+
+    rows: in the numbering of each edge's own rows. own_rows: those of all edges, per id table.
+    """
 
     inputs: tuple[Tensor, ...]
     rows: tuple[Tensor, ...]
     start: list[int]
     count: list[int]
+    own_rows: tuple[OwnRows, ...] = ()
 
     @classmethod
-    def cut(cls, data: Dataset, model: Model, size: int, edges: range | None = None) -> "Inputs":
+    def cut(
+        cls,
+        data: Dataset,
+        model: Model,
+        size: int,
+        edges: range | None = None,
+        *,
+        every_row: bool = False,
+        parts: Callable[[], Parts] = InMemory,
+    ) -> "Inputs":
         """Batches of ``size`` events; what is left at a stream's end is too small for a batch and stays out.
 
-        edges: those whose batches are wanted; None for all.
+        edges: those whose batches are wanted; None for all. every_row: whether edges have rows for ids that only others
+        meet. parts: where the batches are kept.
         """
         edges = range(len(data.streams)) if edges is None else edges
         streams = data.streams[edges.start : edges.stop]
@@ -55,16 +71,35 @@ class Inputs:
                 if field.size > table.rows:
                     allowed = f"at least {field.size}, the ids of field {field.name}"
                     raise InvalidValue(f"rows of id table {table.name}", table.rows, allowed)
-        raw = []
-        for name in model.fields:
-            parts = [s.inputs[name][: c * size] for s, c in zip(streams, count, strict=True)]
-            joined = torch.cat(parts)
-            if joined.is_floating_point():
-                joined = joined.to(model.dtype)
-            raw.append(joined.view(-1, size, *joined.shape[1:]))
-        inputs, rows = compact(raw, model.tables)
-        start = [sum(count[:e]) for e in range(len(count))]
-        return cls(tuple(inputs), tuple(rows), start, count)
+        own_rows = find_own_rows(data, model, size, every_row=every_row)
+        inputs, rows = [parts() for _ in model.fields], [parts() for _ in model.tables]
+        for edge, stream, batches in zip(edges, streams, count, strict=True):
+            raw = [_batches(stream.inputs[name], batches, size, model.dtype) for name in model.fields]
+            renumbered, named = compact(raw, model.tables)
+            for kept, part in zip(inputs, renumbered, strict=True):
+                kept.add(part)
+            for kept, own, part in zip(rows, own_rows, named, strict=True):
+                kept.add(own.renumber(edge, part))
+        start = list(accumulate([0, *count[:-1]]))
+        return cls(tuple(x.joined() for x in inputs), tuple(x.joined() for x in rows), start, count, own_rows)
+
+
+def _batches(values: Tensor, count: int, size: int, dtype: torch.dtype) -> Tensor:
+    """The values of the first batches, [count, size, ...]; numbers in the model's type."""
+    some = values[: count * size]
+    return (some.to(dtype) if some.is_floating_point() else some).view(count, size, *values.shape[1:])
+
+
+def find_own_rows(data: Dataset, model: Model, size: int, *, every_row: bool = False) -> tuple[OwnRows, ...]:
+    """The rows of each id table that edges have: those of their ids, or every row."""
+    if every_row:
+        return tuple(OwnRows.every(table.rows, len(data.streams)) for table in model.tables)
+    found = []
+    for table in model.tables:
+        fields = [model.fields[f] for f in table.fields]
+        met = ([s.inputs[f][: len(s) // size * size].flatten() for f in fields] for s in data.streams)
+        found.append(OwnRows.of(table.rows, [torch.cat(some) for some in met]))
+    return tuple(found)
 
 
 @final
@@ -100,7 +135,8 @@ class Labels:
                 labels = torch.where(flips, data.flip(labels), labels)
             scored.append(labels.view(-1, size))
             taught.append((data.flip(labels) if edge in hostile else labels).view(-1, size))
-        return cls(torch.cat(scored), torch.cat(taught))
+        joined = torch.cat(scored)
+        return cls(joined, torch.cat(taught) if hostile else joined)
 
 
 @final
@@ -108,14 +144,17 @@ class Batches:
     """The batches of all edges of one or several stacked runs, looked up by (edge, number).
 
     Runs on one data set share its inputs; each has its own labels. They are on the models' device, but ``scored``, the
-    labels that predictions are scored by, is on the CPU.
+    labels that predictions are scored by, is on the CPU. own_rows: per id table, of all edges of all runs.
     """
 
     def __init__(self, inputs: list[Inputs], labels: list[Labels], device: torch.device | str = "cpu") -> None:
         unique = list({id(i): i for i in inputs}.values())
         shift = {id(i): sum(sum(u.count) for u in unique[:n]) for n, i in enumerate(unique)}
         self._inputs = tuple(_joined(x).to(device) for x in zip(*(u.inputs for u in unique), strict=True))
-        self._rows = tuple(_joined(x).to(device) for x in zip(*(u.rows for u in unique), strict=True))
+        self.own_rows = [OwnRows.joined(x).to(device) for x in zip(*(i.own_rows for i in inputs), strict=True)]
+        scratch = [own.scratch for own in self.own_rows]
+        renumbered = ([_moved(*x) for x in zip(u.rows, u.own_rows, scratch, strict=True)] for u in unique)
+        self._rows = tuple(_joined(x).to(device) for x in zip(*renumbered, strict=True))
         self.scored = _joined([x.scored for x in labels])
         self._taught = _joined([x.taught for x in labels]).to(device)
         at_input, at_label, done = [], [], 0
@@ -147,3 +186,8 @@ class Batches:
 def _joined(parts: Sequence[Tensor]) -> Tensor:
     """The parts end to end; a single one as it is, since inputs are the largest tensors of a run."""
     return parts[0] if len(parts) == 1 else torch.cat(list(parts))
+
+
+def _moved(rows: Tensor, own: OwnRows, scratch: int) -> Tensor:
+    """Rows whose scratch row is moved: it is the last one, after all rows of any edge."""
+    return rows if own.scratch == scratch else torch.where(rows == own.scratch, scratch, rows)

@@ -6,8 +6,10 @@ from functools import partial
 from typing import Final, final
 
 from alphaedge.core.model import Model
-from alphaedge.data import airquality, completejourney, movielens, tafeng
+from alphaedge.data import airquality, completejourney, movielens, tafeng, worlds
 from alphaedge.data.archive import Archive
+from alphaedge.data.packages import birthdays, expedia, film_genres, flights, ml100k, online_retail, parking
+from alphaedge.data.packages.package import Package
 from alphaedge.data.stream import Dataset
 from alphaedge.models.change import change
 from alphaedge.models.deepfm import deepfm
@@ -28,13 +30,17 @@ class Base:
 @final
 @dataclass(frozen=True)
 class Source:
-    """A data set by its name. The first of ``models`` is the default; ``archive`` is where the data come from."""
+    """A data set by its name. The first of ``models`` is the default.
+
+    archive, package: where the data come from; a synthetic data set has neither.
+    """
 
     what: str
     batch_size: int
     models: Mapping[str, Base]
     load: Callable[[], Dataset] | None = None
     archive: Archive | None = None
+    package: Package | None = None
 
 
 def _small_deepfm(data: Dataset) -> Model:
@@ -62,10 +68,16 @@ def _either(data: Dataset) -> Model:
 
 
 _CLICKS: Final = {"deepfm": Base(_deepfm, 0.003, "adagrad")}
+_NUMBERS: Final = {"mlp": Base(_mlp, 0.01)}
+_STORE: Final = {"deepfm": Base(_small_deepfm, 0.005)}
+
+
+def _world(name: str) -> Source:
+    return Source(f"a small store: {worlds.WORLDS[name].what}", 20, _STORE, partial(worlds.load, name))
 
 
 CATALOG: Final[Mapping[str, Source]] = {
-    "synthetic": Source("a store in regions, made up", 50, {"deepfm": Base(_small_deepfm, 0.005)}),
+    "synthetic": Source("a store in regions, made up", 50, _STORE),
     "movielens": Source("MovieLens-1M, 10 edges", 50, _CLICKS, movielens.load, movielens.ARCHIVE),
     "airquality": Source(
         "air in Beijing, 35 edges",
@@ -86,5 +98,15 @@ CATALOG: Final[Mapping[str, Source]] = {
     "tafeng-areas": Source(
         "a grocery store, 8 areas", 500, _CLICKS, partial(tafeng.load, by_area=True), tafeng.ARCHIVE
     ),
+    "flights": Source("late flights, 56 destinations", 50, _CLICKS, flights.load, package=flights.PACKAGE),
+    "parking": Source("30 car parks", 10, _NUMBERS, parking.load, package=parking.PACKAGE),
+    "ml-100k": Source("MovieLens-100k, 21 occupations", 20, _CLICKS, ml100k.load, package=ml100k.PACKAGE),
+    "online-retail": Source(
+        "cancelled orders, 16 countries", 50, _CLICKS, online_retail.load, package=online_retail.PACKAGE
+    ),
+    "expedia": Source("hotel bookings, 13 sites", 20, _CLICKS, expedia.load, package=expedia.PACKAGE),
+    "birthdays": Source("births in 51 states", 50, _NUMBERS, birthdays.load, package=birthdays.PACKAGE),
+    "film-genres": Source("MovieLens, 11 genres", 20, _CLICKS, film_genres.load, package=film_genres.PACKAGE),
+    **{name: _world(name) for name in worlds.WORLDS},
     "table": Source("a table of your own", 50, {"auto": Base(_either, 0.01, "adagrad")}),
 }

@@ -85,7 +85,7 @@ def save(engine: Engine, file: Path, about: str, seconds: float) -> None:
 def restore(engine: Engine, file: Path, about: str) -> float:
     """Bring an engine to where a checkpoint was written; returns the seconds that the run had taken until then."""
     try:
-        found = torch.load(file, weights_only=True, mmap=True, map_location=engine.models.device)
+        found = torch.load(file, weights_only=True, mmap=True, map_location=engine.world.device)
         plain = msgspec.msgpack.decode(found.pop("plain").cpu().numpy().tobytes(), type=_Plain)
         if plain.about != about:
             raise InvalidValue("checkpoint", str(file), "one of the same simulation and version")
@@ -118,7 +118,9 @@ def _tensors(engine: Engine) -> Iterator[tuple[str, Tensor]]:
     """Every tensor that the engine moves, by name."""
     world = engine.world
     log, published = world.log, world.published
-    yield from _model_tensors(engine.models)
+    yield from _model_tensors(engine.world.stack)
+    if world.before is not None:
+        yield from _model_tensors(world.before, "before")
     yield from engine.judge.tensors() if engine.judge else ()
     for name in ("number", "records", "dense"):  # of the edges here: guests come and go
         yield f"published.{name}", getattr(published, name)
@@ -143,11 +145,11 @@ def _forgeries(adversaries: Adversaries) -> Iterator[tuple[str, Tensor]]:
             yield f"forgery.{edge}.{place}", part
 
 
-def _model_tensors(models: ModelState) -> Iterator[tuple[str, Tensor]]:
+def _model_tensors(models: ModelState, prefix: str = "models") -> Iterator[tuple[str, Tensor]]:
     for name in ("dense", "dense_m", "dense_v", "steps"):
-        yield f"models.{name}", getattr(models, name)
+        yield f"{prefix}.{name}", getattr(models, name)
     for t, table in enumerate(models.tables):
         for name in ("value", "m", "v"):
-            yield f"models.table.{t}.{name}", getattr(table, name)
+            yield f"{prefix}.table.{t}.{name}", getattr(table, name)
     for name, buffer in models.buffers.items():
-        yield f"models.buffer.{name}", buffer
+        yield f"{prefix}.buffer.{name}", buffer

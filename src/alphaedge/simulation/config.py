@@ -17,6 +17,7 @@ from alphaedge.settings import MethodSettings, RowOptimizer, check_method, metho
 from alphaedge.simulation.batches import Clock
 from alphaedge.simulation.catalog import CATALOG, Base
 from alphaedge.simulation.conditions import Conditions
+from alphaedge.simulation.memory.size import parse_size
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,6 +37,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     initial: whether all edges start from one ``"shared"`` model or from ``"different"`` ones.
     executor: ``"stacked"`` steps all edges in one call; ``"one-at-a-time"`` is slow, for debugging, and agrees.
     device: where the models learn, as torch names it: ``"cpu"``, ``"cuda"``, ``"cuda:1"``.
+    memory: at most so much for all processes together, such as ``"8G"``; events are then kept in temporary files.
     """
 
     data: str = "synthetic"
@@ -62,6 +64,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     initial: Literal["shared", "different"] = "shared"
     executor: Literal["stacked", "one-at-a-time"] = "stacked"
     device: str = "cpu"
+    memory: str | None = None
     store: Store = Store()
     table: Table | None = None
     method: MethodSettings = MethodSettings()
@@ -95,6 +98,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         check_choice("initial", self.initial, ["shared", "different"])
         check_choice("executor", self.executor, ["stacked", "one-at-a-time"])
         check_device("device", self.device)
+        if self.memory is not None:
+            parse_size("memory", self.memory)
         for name in self.methods:
             self.method.apply(name)
         _ = self.online  # an optimizer of one's own is refused now, not later

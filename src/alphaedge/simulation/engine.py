@@ -10,7 +10,7 @@ from typing import Final, final
 import torch
 from torch import Tensor, vmap
 
-from alphaedge.core.home import combine
+from alphaedge.core.home import combine, parabola
 from alphaedge.core.online import Online
 from alphaedge.core.round import join
 from alphaedge.core.start import START_MODELS
@@ -25,6 +25,12 @@ from alphaedge.simulation.world import World
 # Edges stepped at once; more falls out of the cache (see benchmarks/scaling).
 BLOCK: Final = 256
 MIX_BLOCK: Final = 64  # edges that mix at once, each with the models of its peers
+HELD_MODELS: Final = 512  # of peers, that the edges that mix at once hold at most, as far as one edge can do with that
+
+
+def mix_block(block: int, peers: int) -> int:
+    """How many edges mix at once, where ``block`` learn at once and each has so many peers."""
+    return max(1, min(block, MIX_BLOCK, HELD_MODELS // max(1, peers)))
 
 
 @final
@@ -37,10 +43,10 @@ class Engine:
 
     def __init__(self, world: World, online: Online, *, same_pass: bool, block: int = BLOCK) -> None:
         self.world, self.online, self.same_pass, self.block = world, online, same_pass, block
+        world.lazy_rows = online.for_rows.lazy_rows
         settings = world.method.home
-        self.models, self.home = world.models, None
-        if settings:  # mixed and home models train as one stack
-            self.models, world.models, self.home = world.models.twice()
+        peers = min(world.n - 1, world.method.selection.peers or world.n)
+        self.mix_block = mix_block(block, peers)
         delay, dtype = world.conditions.delay, world.models.dense.dtype
         self.judge = Judge(settings, len(world.models), delay, dtype, world.device) if settings else None
 
@@ -57,21 +63,21 @@ class Engine:
                 # A newcomer reads like everybody else: after this group's publications, or before them.
                 lost = self._reset_lost(meeting)
                 if publish_first:
-                    aggregate_group(world, meeting, min(self.block, MIX_BLOCK), lost)
+                    aggregate_group(world, meeting, self.mix_block, lost)
                 self._join(joining)
                 if not publish_first:
-                    aggregate_group(world, meeting, min(self.block, MIX_BLOCK), lost)
+                    aggregate_group(world, meeting, self.mix_block, lost)
             self._train()
             progress(world.log.progress(total))
         return world.log
 
     def _reset_lost(self, edges: list[int]) -> list[int]:
         """Start mixed models that have been of no use for long anew from the home models; the edges they belong to."""
-        if self.judge is None or self.home is None:
+        if self.judge is None or self.world.home is None:
             return []
         lost = self.judge.lost(edges)
         if lost:
-            self.world.models.copy_edges(torch.tensor(lost, device=self.world.device), self.home)
+            self.world.models.copy_edges(torch.tensor(lost, device=self.world.device), self.world.home)
             self.judge.forget(lost)
             for edge in lost:
                 self.world.links[edge].restart(self.world.method.aggregation.memory)
@@ -135,19 +141,22 @@ class Engine:
                 numbers = {base + j: world.newest_at(base + j, world.moment[edge]) for j in candidates if j != local}
                 models = [j for j, number in numbers.items() if number]
                 chosen = world.rng(edge, "bootstrap").sample(models, min(START_MODELS, len(models)))
-                sources[edge] = [(j, numbers[j]) for j in chosen]
+                if chosen:
+                    sources[edge] = [(j, numbers[j]) for j in chosen]
         if world.conditions.joins:
-            every_row = [torch.ones_like(rows[0], dtype=torch.bool) for rows in world.known_since]
-            places = pull(world, {one for some in sources.values() for one in some}, every_row)
+            newcomers = torch.tensor(list(sources), dtype=torch.long, device=world.device)
+            every_row = [torch.ones_like(rows[newcomers], dtype=torch.bool) for rows in world.known_since]
+            places = pull(world, {one for some in sources.values() for one in some}, newcomers, every_row)
             for edge, some in sources.items():
-                for state in (world.models, self.home) if some and self.home else (world.models,) if some else ():
-                    world.published.give([places[one] for one in some], state, edge)
+                rows = world.rows_at([edge], [[j for j, _ in some]])
+                for state in (world.models, world.home) if world.home else (world.models,):
+                    world.published.give([places[one] for one in some], rows, state, edge)
 
     def _train(self) -> None:
         """Let every edge that can run to the eve of its next aggregation."""
         world = self.world
         edges = [e for e, state in enumerate(world.phase) if state == "to train"]
-        size = max(1, self.block // 2) if self.home else self.block
+        size = max(1, self.block // 2) if world.home else self.block
         for start in range(0, len(edges), size):
             self._run_block(edges[start : start + size])
         for stopped in gather(world.shards, world.log.stopped):
@@ -172,27 +181,42 @@ class Engine:
         end, stop = world.span_end(edge)
         predicted = [-1] * lead + list(range(world.at[edge], stop))
         trained = [-1] * (lead - len(pending)) + pending
+        # The batches that an aggregation will learn its weights on are not trained on before it, or only ahead of it.
+        waits = end is not None and end - delay - weight_batches + 1 >= first
+        ahead = weight_batches if waits and world.method.train_ahead else 0
         for number in range(world.at[edge], stop):
-            # The batches that an aggregation will learn its weights on are not trained on before it.
-            kept = (
-                not home
-                and end is not None
-                and number > end - weight_batches
-                and end - delay - weight_batches + 1 >= first
-            )
+            kept = not home and waits and not ahead and number >= stop - weight_batches
             trained.append(-1 if kept or number - delay < first else number - delay)
-        return Plan(len(world.models) + edge if home else edge, edge, predicted, trained)
+        return Plan(len(world.models) + edge if home else edge, edge, predicted, trained, ahead)
 
     def _run_block(self, block: list[int]) -> None:
-        world, model = self.world, self.world.gradients.model
+        world = self.world
         plans = [self._plan(e) for e in block]
-        span = whole = TrainingSpan.of(plans, world.device)
-        if self.home:
-            whole = TrainingSpan.of([*plans, *(self._plan(e, home=True) for e in block)], world.device)
-        run = (world.batches, world.gradients, self.online)
-        outputs = run_span(self.models, whole, *run, same_pass=self.same_pass)
+        homes = [self._plan(e, home=True) for e in block] if world.home else []
+        span = TrainingSpan.of(plans, world.device)
+        if world.before is None:
+            self._run_plans(plans, homes, world.method.weight_batches)
+        else:
+            early, late = zip(*(plan.parts() for plan in plans), strict=True)
+            first, last = zip(*(plan.parts() for plan in homes), strict=True) if homes else ((), ())
+            self._run_plans(early, first, world.method.weight_batches)
+            waiting = [plan for plan in late if plan.ahead]
+            if waiting:
+                ahead = TrainingSpan.of(waiting, world.device)
+                world.keep(ahead.edges, ahead.trained)
+            self._run_plans(waiting, [p for p in last if p.ahead], 0)
         _note_known(world, span)
         world.note_trained(span.edges, span.trained)
+
+    def _run_plans(self, plans: Sequence[Plan], homes: Sequence[Plan], lead: int) -> None:
+        """Run mixed and home models side by side. lead: columns that those of the home models are ahead."""
+        if all(batch < 0 for plan in (*plans, *homes) for batch in (*plan.predicted, *plan.trained)):
+            return
+        world, model = self.world, self.world.gradients.model
+        span = TrainingSpan.of(plans, world.device)
+        whole = TrainingSpan.of([*plans, *homes], world.device) if homes else span
+        run = (world.batches, world.gradients, self.online)
+        outputs = run_span(world.stack, whole, *run, same_pass=self.same_pass)
         place, column = (span.predicted >= 0).nonzero(as_tuple=True)
         edges, numbers = span.edges[place], span.predicted[place, column]
         taught = world.batches.taught(edges, numbers)
@@ -200,10 +224,10 @@ class Engine:
         loss = vmap(model.loss.function)
         losses = loss(found, taught)
         if self.judge is not None:
-            alone = outputs[len(block) + place, column - world.method.weight_batches]
-            pair = losses.new_full((2, *span.predicted.shape), torch.nan)
-            pair[:, place, column] = torch.stack([losses, loss(alone, taught)])
-            shares = self.judge.shares(span.edges, span.predicted >= 0, *pair)
+            alone = outputs[len(plans) + place, column - lead]
+            parabolas = losses.new_zeros(*span.predicted.shape, 2)
+            parabolas[place, column] = parabola(loss(alone, taught), loss(combine(0.5, found, alone), taught), losses)
+            shares = self.judge.shares(span.edges, span.predicted >= 0, parabolas)
             found = combine(shares[place, column], found, alone)
         self._stop_the_broken(edges[~torch.isfinite(losses)])
         labels = (world.batches.at_label[edges] + numbers).cpu()

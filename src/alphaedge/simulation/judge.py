@@ -1,4 +1,4 @@
-"""The judge of mixed and home models in a simulation: learns of a batch's losses when its labels are revealed."""
+"""The blends of mixed and home models in a simulation: each learns of a batch's loss when its labels are revealed."""
 
 from collections.abc import Iterator
 from typing import final
@@ -6,51 +6,50 @@ from typing import final
 import torch
 from torch import Tensor
 
-from alphaedge.core.home import Home
+from alphaedge.core.home import Home, no_evidence
 
 
 @final
 class Judge:
-    """The discounted lead of each edge's mixed model, and the losses that are not revealed yet."""
+    """The evidence about each edge's blend, and the batches that are not revealed yet."""
 
     def __init__(
         self, home: Home, edges: int, delay: int, dtype: torch.dtype, device: torch.device | str = "cpu"
     ) -> None:
         self._home, self._delay = home, delay
-        self._lead = torch.zeros(edges, dtype=dtype, device=device)
-        # The two models' losses on the last batches, oldest first.
-        self._unseen = torch.zeros(2, edges, delay, dtype=dtype, device=device)
+        self._evidence = no_evidence(edges, dtype, device)
+        # The parabolas of the last batches, oldest first.
+        self._unseen = torch.zeros(edges, delay, 2, dtype=dtype, device=device)
         # Batches in a row without a use of the mixed model, and batches predicted so far.
         self._unused, self._count = torch.zeros(2, edges, dtype=torch.long, device=device)
 
-    def shares(self, edges: Tensor, predicted: Tensor, mixed: Tensor, home: Tensor) -> Tensor:
+    def shares(self, edges: Tensor, predicted: Tensor, parabolas: Tensor) -> Tensor:
         """The mixed models' shares in the predictions of a span, [k, S].
 
-        predicted: which of S batches each of k edges predicts, in order. mixed, home: the losses of the two models on
-        them, which count from when they are revealed.
+        predicted: which of S batches each of k edges predicts, in order. parabolas: [k, S, 2], the loss of each batch
+        by the share, which counts from when its labels are revealed.
         """
-        count, columns = predicted.sum(1, keepdim=True), torch.arange(predicted.shape[1], device=mixed.device)
+        count, columns = predicted.sum(1, keepdim=True), torch.arange(predicted.shape[1], device=predicted.device)
         # The batches that an edge predicts, moved to the left, after those that are not revealed yet.
         order = predicted.sort(dim=1, descending=True, stable=True).indices
-        losses = torch.stack([mixed.gather(1, order), home.gather(1, order)])
-        waiting = torch.cat([self._unseen[:, edges], losses], dim=2)
+        new = parabolas.gather(1, order.unsqueeze(2).expand(-1, -1, 2))
+        waiting = torch.cat([self._unseen[edges], new], dim=1)
         revealed = (columns < count) & (self._count[edges].unsqueeze(1) + columns >= self._delay)
-        gaps = self._home.gap(*waiting[:, :, : len(columns)])
-        lead, unused, leads = self._lead[edges], self._unused[edges], list[Tensor]()
-        for seen, gap in zip(revealed.unbind(1), gaps.unbind(1), strict=True):
-            leads.append(lead)
-            lead = torch.where(seen, self._home.memory * lead + gap, lead)
-            unused = torch.where(seen, self._home.unused(unused, lead), unused)
-        self._lead[edges], self._unused[edges] = lead, unused
+        evidence, unused, found = self._evidence[edges], self._unused[edges], list[Tensor]()
+        for column, seen in enumerate(revealed.unbind(1)):
+            found.append(self._home.share(evidence))
+            evidence = torch.where(seen.unsqueeze(1), self._home.update(evidence, waiting[:, column]), evidence)
+            unused = torch.where(seen, self._home.unused(unused, evidence), unused)
+        self._evidence[edges], self._unused[edges] = evidence, unused
         self._count[edges] += count.squeeze(1)
-        left = (count + torch.arange(self._delay, device=mixed.device)).expand(2, -1, -1)
-        self._unseen[:, edges] = waiting.gather(2, left)
-        shares = self._home.share(torch.stack(leads, dim=1))
-        return torch.ones_like(mixed).scatter_(1, order, shares).masked_fill_(~predicted, 1)
+        left = count + torch.arange(self._delay, device=predicted.device)
+        self._unseen[edges] = waiting.gather(1, left.unsqueeze(2).expand(-1, -1, 2))
+        shares = torch.stack(found, dim=1)
+        return torch.ones_like(shares).scatter_(1, order, shares).masked_fill_(~predicted, 1)
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         """All that it remembers, by name."""
-        named = {"lead": self._lead, "unseen": self._unseen, "unused": self._unused, "count": self._count}
+        named = {"evidence": self._evidence, "unseen": self._unseen, "unused": self._unused, "count": self._count}
         return ((f"judge.{name}", tensor) for name, tensor in named.items())
 
     def lost(self, edges: list[int]) -> list[int]:
@@ -58,6 +57,5 @@ class Judge:
         return [e for e, lost in zip(edges, self._home.is_lost(self._unused[edges]).tolist(), strict=True) if lost]
 
     def forget(self, edges: list[int]) -> None:
-        """Judge the mixed models of some edges anew. Losses that are not revealed yet are those of the old ones."""
-        self._lead[edges], self._unused[edges] = 0, 0
-        self._unseen[0, edges] = self._unseen[1, edges]
+        """Judge the blends of some edges anew. Batches that are not revealed yet are about their old mixed models."""
+        self._evidence[edges], self._unused[edges], self._unseen[edges] = 0, 0, 0

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple, final
 import torch
 from torch import Tensor
 
+from alphaedge.core.aggregation import HeldModels
 from alphaedge.core.start import median
 from alphaedge.core.state import ModelState
 
@@ -30,17 +31,22 @@ class Publications:
     In an id table only rows trained since the last publication change (see core.exchange), so ``version`` says in
     which publication a row last changed, 0 for a row that its edge has never trained; such rows are zero here.
 
-    All are in one pool, of ``depth * n`` places and some more for guests: publications of other shards.
+    All are in one pool, of ``depth * n`` places and some more for guests: publications of other shards. told: how many
+    numbers of a row are published, per id table.
     """
 
-    def __init__(self, state: ModelState, depth: int, statistics: tuple[str, ...], guests: int = 0) -> None:
+    def __init__(
+        self, state: ModelState, depth: int, statistics: tuple[str, ...], told: Sequence[int], guests: int = 0
+    ) -> None:
         n, device = len(state), state.device
         self.depth, self.n = depth, n
         size = depth * n + guests
         self.number = torch.zeros(n, dtype=torch.long, device=device)
         self.all_records = torch.zeros(size, dtype=torch.long, device=device)
         self.all_dense = state.dense.new_zeros(size, *state.dense.shape[1:])
-        self.all_tables = [t.value.new_zeros(size, *t.value.shape[1:]) for t in state.tables]
+        self.all_tables = [
+            t.value.new_zeros(size, t.value.shape[1], numbers) for t, numbers in zip(state.tables, told, strict=True)
+        ]
         self.all_version = [t.value.new_zeros(size, t.value.shape[1], dtype=torch.int32) for t in state.tables]
         self.all_statistics = {
             name: state.buffers[name].new_zeros(size, *state.buffers[name].shape[1:]) for name in statistics
@@ -95,30 +101,57 @@ class Publications:
                 pool[now, edges] = pool[before, edges]
                 version[now, edges] = version[before, edges]
             which, row = flags[edges].nonzero(as_tuple=True)
-            width = table.value.shape[-1]
+            numbers = pool.shape[-1]
             source = edges[which] * table.value.shape[1] + row
             target = now[which] * table.value.shape[0] * table.value.shape[1] + source
-            pool.view(-1, width).index_copy_(0, target, table.value.view(-1, width).index_select(0, source))
+            rows = table.value.view(-1, table.value.shape[-1]).index_select(0, source)
+            pool.view(-1, numbers).index_copy_(0, target, rows[:, :numbers])
             version.view(-1).index_copy_(0, target, self.number[edges][which].to(torch.int32))
 
     def places(self, edges: Tensor, numbers: Tensor) -> Tensor:
         """Places in the pool of publications, by edge and number."""
         return (numbers % self.depth) * self.n + edges
 
-    def give(self, places: Sequence[int], state: ModelState, edge: int) -> None:
-        """Start an edge of the state from the median of publications in these places."""
+    def hold(self, index: Tensor, rows: Sequence[Tensor], present: Tensor, *, statistics: bool) -> HeldModels:
+        """The publications in places [g, P], as g edges hold them. statistics: whether running statistics are mixed.
+
+        rows: per table [g, P, C + 1], in which place each publication has each of the edge's rows.
+        """
+        mixed = self.all_statistics if statistics else {}
+        if not self.all_tables:
+            return HeldModels(self.all_dense, (), (), mixed, index, present)
+        flat = index.flatten()
+        return HeldModels(
+            self.all_dense[flat],
+            tuple(_rows_of(pool, index, some).flatten(0, 1) for pool, some in zip(self.all_tables, rows, strict=True)),
+            tuple(version.flatten(0, 1) > 0 for version in self.versions(index, rows)),
+            {name: pool[flat] for name, pool in mixed.items()},
+            torch.arange(len(flat), device=flat.device).view(index.shape),
+            present,
+        )
+
+    def versions(self, index: Tensor, rows: Sequence[Tensor]) -> list[Tensor]:
+        """Per table [g, P, C + 1], the versions of the rows in those places of those publications."""
+        pools = zip(self.all_version, rows, strict=True)
+        return [_rows_of(version.unsqueeze(2), index, some).squeeze(3) for version, some in pools]
+
+    def give(self, places: Sequence[int], rows: Sequence[Tensor], state: ModelState, edge: int) -> None:
+        """Start an edge of the state from the median of publications in these places; rows: as for ``hold``."""
         some = torch.tensor(places, device=state.device)
         state.dense[edge] = median(self.all_dense[some])
         for name, pool in self.all_statistics.items():
             state.buffers[name][edge] = median(pool[some])
-        for table, pool, version in zip(state.tables, self.all_tables, self.all_version, strict=True):
-            trained = version[some] > 0
-            rows = trained.any(0)
-            found, there = pool[some][:, rows], trained[:, rows].unsqueeze(2)
-            table.value[edge, rows] = median(found, there.expand_as(found))
+        index = some.unsqueeze(0)
+        versions = self.versions(index, rows)
+        for table, pool, version, where in zip(state.tables, self.all_tables, versions, rows, strict=True):
+            trained = version[0] > 0
+            met = trained.any(0)
+            found = _rows_of(pool, index, where)[0][:, met, : table.width]
+            there = trained[:, met].unsqueeze(2)
+            table.value[edge, met, : table.width] = median(found, there.expand_as(found))
 
     def pack(self, edges: Sequence[int], numbers: Sequence[int], wanted: Sequence[Tensor]) -> Parcel:
-        """Pack publications, by edge and number. wanted: which of their rows, per table [rows + 1]."""
+        """Pack m publications, by edge and number. wanted: which of their rows, per table [m, C + 1]."""
         where = torch.tensor([edges, numbers], dtype=torch.long, device=self.number.device)
         some = self.places(*where.unbind(0))
         rows = []
@@ -154,6 +187,12 @@ class Publications:
         self.all_tables = [_longer(pool, missing) for pool in self.all_tables]
         self.all_version = [_longer(pool, missing) for pool in self.all_version]
         self.all_statistics = {name: _longer(pool, missing) for name, pool in self.all_statistics.items()}
+
+
+def _rows_of(pool: Tensor, index: Tensor, rows: Tensor) -> Tensor:
+    """Rows [g, P, C] of the models [g, P] of a pool [S, R, width], as [g, P, C, width]."""
+    flat = index.unsqueeze(2) * pool.shape[1] + rows
+    return pool.view(-1, pool.shape[2]).index_select(0, flat.flatten()).view(*rows.shape, pool.shape[2])
 
 
 def _longer(pool: Tensor, by: int) -> Tensor:

@@ -6,7 +6,6 @@ from typing import NamedTuple, TypeVar, final
 import torch
 from torch import Tensor
 
-from alphaedge.core.aggregation import HeldModels
 from alphaedge.core.exchange import traffic
 from alphaedge.core.round import Round, mix, select
 from alphaedge.simulation.publications import Parcel
@@ -26,11 +25,13 @@ def aggregate_group(world: World, edges: list[int], block: int, lost: Sequence[i
     """
     for edge in edges:
         _reveal(world, edge)
-    for edge in lost:
+    method = world.method
+    for edge in lost if not method.train_ahead else ():
         numbers = torch.tensor([world.pending[edge]], dtype=torch.long, device=world.device)
         world.note_trained(torch.tensor([edge], device=world.device), numbers)
-    method = world.method
     if not method.aggregation.uses_peers:
+        for edge in edges if method.train_ahead else ():
+            world.pending[edge] = []
         return
     if method.publish == "trained":
         world.publish(edges)
@@ -76,6 +77,9 @@ def _reveal(world: World, edge: int) -> None:
 def _mix(world: World, edges: list[int]) -> None:
     """Pull and mix; an edge that nobody answers goes on with its own model."""
     present_of = {e: world.present(e) for e in edges}
+    if world.method.train_ahead:
+        for edge in (e for e in edges if not any(present_of[e])):
+            world.pending[edge] = []  # it has trained on them
     edges = [e for e in edges if any(present_of[e])]
     device, links = world.device, [world.links[e] for e in edges]
     some = torch.tensor(edges, dtype=torch.long, device=device)
@@ -84,15 +88,17 @@ def _mix(world: World, edges: list[int]) -> None:
     read = {e: [max(0, number - world.conditions.staleness) for number in world.newest(e)] for e in edges}
     pairs = {e: list(zip(world.neighbours(e), read[e], strict=True)) for e in edges}
     needed = {pair for e in edges for pair, there in zip(pairs[e], present_of[e], strict=True) if there}
-    places = pull(world, needed, [(k | w).any(0) for k, w in zip(known, wanted or known, strict=True)])
+    places = pull(world, needed, some, [k | w for k, w in zip(known, wanted or known, strict=True)])
     if not edges:
         return
     width = max(len(link.neighbours) for link in links)
+    rows = world.rows_at(edges, [_padded(world.neighbours(e), width, world.own[e]) for e in edges])
     present = torch.tensor([_padded(present_of[e], width, False) for e in edges], device=device)
     number = torch.tensor([_padded(read[e], width, 0) for e in edges], device=device)
     slot = torch.tensor([_padded([places.get(p, e) for p in pairs[e]], width, e) for e in edges], device=device)
-    _log_pulls(world, edges, slot, number, present, wanted)
+    _log_pulls(world, edges, slot, rows, number, present, wanted)
     revealed = torch.tensor([world.pending[e] for e in edges], device=device)
+    world.go_back(some)
     pool, own = world.published, world.records[some].unsqueeze(1)
     models = world.models.select_models(some)
     shares = mix(
@@ -101,14 +107,7 @@ def _mix(world: World, edges: list[int]) -> None:
         Round(
             models=models,
             links=links,
-            held=HeldModels(
-                pool.all_dense,
-                tuple(pool.all_tables),
-                tuple(v > 0 for v in pool.all_version),
-                pool.all_statistics if world.method.statistics == "mixed" else {},
-                slot,
-                present,
-            ),
+            held=pool.hold(slot, rows, present, statistics=world.method.statistics == "mixed"),
             publications=number.tolist(),
             aggregations=world.aggregations[some].tolist(),
             records=torch.cat([own, pool.all_records[slot]], dim=1).to(world.models.dense.dtype),
@@ -127,18 +126,22 @@ def _mix(world: World, edges: list[int]) -> None:
 
 @final
 class _Request(NamedTuple):
-    """What a shard asks another one for. rows: which of their rows, per table [rows + 1]."""
+    """What a shard asks another one for. rows: which rows of each id table, [rows + 1]."""
 
     publications: list[Publication]
     rows: Sequence[Tensor]
 
 
-def pull(world: World, needed: Collection[Publication], rows: Sequence[Tensor]) -> dict[Publication, int]:
+def pull(
+    world: World, needed: Collection[Publication], edges: Tensor, read: Sequence[Tensor]
+) -> dict[Publication, int]:
     """Bring publications here that other shards hold; returns the places of all in the pool.
 
-    rows: per table [rows + 1], which are read. All shards call this equally often. What it brought before is gone.
+    read: per table [g, C + 1], the rows that those edges read. All shards call this equally often. What it brought
+    before is gone.
     """
     shards, published = world.shards, world.published
+    rows = _rows_read(world, edges, read) if shards.count > 1 else []
     requests = [_Request(sorted(p for p in needed if p[0] in part), rows) for part in world.parts]
     places = {}
     for edge, number in requests[shards.rank].publications:
@@ -155,9 +158,21 @@ def pull(world: World, needed: Collection[Publication], rows: Sequence[Tensor]) 
     return places
 
 
+def _rows_read(world: World, edges: Tensor, read: Sequence[Tensor]) -> list[Tensor]:
+    """Which rows of each id table some edges read, [rows + 1]."""
+    found = []
+    for own, some in zip(world.batches.own_rows, read, strict=True):
+        rows = some.new_zeros(own.rows + 1)
+        rows[own.named[edges + world.own.start][some].long()] = True
+        found.append(rows)
+    return found
+
+
 def _pack(world: World, asked: _Request) -> Parcel:
     edges, numbers = zip(*asked.publications, strict=True)
-    return world.published.pack([edge - world.own.start for edge in edges], numbers, asked.rows)
+    named = [own.named[list(edges)].long() for own in world.batches.own_rows]
+    wanted = [rows.to(which.device)[which] for rows, which in zip(asked.rows, named, strict=True)]
+    return world.published.pack([edge - world.own.start for edge in edges], numbers, wanted)
 
 
 def _wanted(world: World, edges: list[int]) -> list[Tensor]:
@@ -177,15 +192,22 @@ def _wanted(world: World, edges: list[int]) -> list[Tensor]:
 
 
 def _log_pulls(
-    world: World, edges: list[int], slot: Tensor, number: Tensor, present: Tensor, wanted: list[Tensor]
+    world: World,
+    edges: list[int],
+    slot: Tensor,
+    rows: Sequence[Tensor],
+    number: Tensor,
+    present: Tensor,
+    wanted: list[Tensor],
 ) -> None:
     """Count the bytes of what each edge pulls; what it holds already is as of before this round."""
     held = [[world.links[e].known[j] for j in world.links[e].neighbours] for e in edges]
     width, models = slot.shape[1], world.models
     cost = traffic(
         dense_bytes=models.dense.shape[1] * models.dense.element_size(),
-        row_bytes=[t.value.shape[2] * t.value.element_size() for t in models.tables],
-        versions=[version[slot] for version in world.published.all_version],
+        row_bytes=[pool.shape[2] * pool.element_size() for pool in world.published.all_tables],
+        held_rows=[(version[slot] > 0).sum(2) for version in world.published.all_version],
+        versions=world.published.versions(slot, rows),
         known_since=[since[edges] for since in world.known_since],
         publication=slot.new_tensor([_padded([x.publication for x in row], width, -1) for row in held]),
         pulled_at=slot.new_tensor([_padded([x.pulled_at for x in row], width, -1) for row in held]),

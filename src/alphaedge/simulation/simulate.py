@@ -11,13 +11,20 @@ from alphaedge.core.methods import Method
 from alphaedge.data.stream import Dataset
 from alphaedge.errors import InvalidValue, check_number
 from alphaedge.settings import method_name
+from alphaedge.simulation.batches import batch_times, find_own_rows
 from alphaedge.simulation.checkpoint import EVERY_SECONDS, Checkpoints
 from alphaedge.simulation.config import Settings
+from alphaedge.simulation.engine import BLOCK
+from alphaedge.simulation.memory.budget import Plan, fit
+from alphaedge.simulation.memory.need import Need
+from alphaedge.simulation.memory.size import parse_size
 from alphaedge.simulation.results import Results
 from alphaedge.simulation.run_log import Progress
-from alphaedge.simulation.task import ModelFactory, Task, Watch, check
+from alphaedge.simulation.task import ModelFactory, Task, Watch, check, make_model, needs_every_row
+from alphaedge.simulation.timeline import Timeline
 from alphaedge.simulation.workers.processes import local_workers
 from alphaedge.simulation.workers.protocol import Workers
+from alphaedge.simulation.world import generations
 
 # Stacking seeds widens the groups that aggregate at once; beyond this many edges there is nothing left to gain.
 STACKED_EDGES: Final = 128
@@ -80,13 +87,26 @@ def simulate(
         if peers is not None and peers > edges - 1:
             messages.append(f"{name}: K = {peers} peers, but an edge has {edges - 1} others: everybody is a neighbour")
     stack = max(1, min(-(-settings.seeds // max(1, workers.count // len(chosen))), STACKED_EDGES // edges))
+    plan = Plan(workers.count, stack, BLOCK)
+    if settings.memory is not None:
+        for name, method in chosen.items():
+            task = Task(settings, name, method, (0,), data, model)
+            plan = _within(task, first_data, parse_size("memory", settings.memory), plan)
+        workers = workers.at_most(plan.jobs)
     tasks = [
         Task(
-            settings, name, method, tuple(seeds), data, model, _checkpoints(checkpoints, checkpoint_every, name, seeds)
+            settings,
+            name,
+            method,
+            tuple(seeds),
+            data,
+            model,
+            _checkpoints(checkpoints, checkpoint_every, name, seeds),
+            block=plan.block,
         )
         for name, method in chosen.items()
-        for first in range(0, settings.seeds, stack)
-        for seeds in [range(first, min(first + stack, settings.seeds))]
+        for first in range(0, settings.seeds, plan.stack)
+        for seeds in [range(first, min(first + plan.stack, settings.seeds))]
     ]
     known = {task.checkpoints.file for task in tasks if task.checkpoints}
     if checkpoints and (strange := set(checkpoints.resolve().glob("*.pt")) - known):
@@ -103,6 +123,23 @@ def simulate(
     except KeyboardInterrupt:
         results.interrupted = True
     return results
+
+
+def _within(task: Task, data: Dataset, budget: int, plan: Plan) -> Plan:
+    """The plan, as far as such tasks are within a budget of memory."""
+    settings, method = task.settings, task.method
+    model = make_model(data, task.factory(data), 0)
+    timeline = Timeline(batch_times(data, settings.size), settings.clock, settings.conditions, method.aggregate_every)
+    need = Need.of(
+        model,
+        data,
+        method,
+        size=settings.size,
+        own_rows=find_own_rows(data, model, settings.size, every_row=needs_every_row(settings)),
+        generations=generations(method, settings.conditions, [timeline]),
+        events_on_disk=True,
+    )
+    return fit(budget, need, plan)
 
 
 def _checkpoints(folder: Path | None, every: float, name: str, seeds: range) -> Checkpoints | None:

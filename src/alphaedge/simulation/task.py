@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, final
@@ -28,6 +28,7 @@ from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.checkpoint import Checkpoints, describe, restore, save
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.engine import BLOCK, MIX_BLOCK, Engine
+from alphaedge.simulation.memory.parts import InMemory, OnDisk, keep_on_disk
 from alphaedge.simulation.recording_cache import RecordingCache, recording_cache
 from alphaedge.simulation.run_log import Progress, RunLog
 from alphaedge.simulation.run_result import RunResult
@@ -54,7 +55,7 @@ class Task:
     """Some seeds of one method, to be run as one stack.
 
     window: events per score, which divides the batch size; None is a batch. With AUC, only scores of equally many
-    events can be compared.
+    events can be compared. block: how many models learn at once.
     """
 
     settings: Settings
@@ -65,6 +66,7 @@ class Task:
     model: ModelFactory | None
     checkpoints: Checkpoints | None = None
     window: int | None = None
+    block: int = BLOCK
 
     def factory(self, data: Dataset) -> ModelFactory | None:
         """What makes the model: the user, or the catalog for its own data; None is the default for any data."""
@@ -81,12 +83,15 @@ def make_data(settings: Settings, seed: int) -> Dataset:
 
 def _whole_data(settings: Settings, seed: int) -> Dataset:
     if settings.data == "synthetic":
-        return synthetic(msgspec.structs.replace(settings.store, seed=settings.store.seed + seed))
+        keep = keep_on_disk if settings.memory else tuple
+        return synthetic(msgspec.structs.replace(settings.store, seed=settings.store.seed + seed), keep)
     if settings.table is not None:
-        return load_table(settings.table)
-    load = CATALOG[settings.data].load
-    assert load is not None
-    return load()
+        data = load_table(settings.table)
+    else:
+        load = CATALOG[settings.data].load
+        assert load is not None
+        data = load()
+    return replace(data, streams=keep_on_disk(data.streams)) if settings.memory else data
 
 
 def make_model(data: Dataset, factory: ModelFactory | None, seed: int) -> Model:
@@ -103,6 +108,11 @@ def check(task: Task, data: Dataset) -> None:
     model = make_model(data, task.factory(data), 0)
     Inputs.cut(data, model, task.settings.size)
     check_renumbering(model, [data.streams[0].inputs[f][: task.settings.size] for f in model.fields])
+
+
+def needs_every_row(settings: Settings) -> bool:
+    """Whether edges have rows for ids that they never meet: hostile ones claim to, in some attacks."""
+    return settings.conditions.adversaries > 0 and settings.conditions.make_attack().claims_all_rows
 
 
 def _recordings_folder() -> Path | None:
@@ -132,7 +142,7 @@ class WorkerCache:
         """What is equal for settings that name the same data."""
         store = seed if settings.data == "synthetic" else 0
         return msgspec.json.encode(
-            (settings.data, settings.rows, settings.first, settings.table, settings.store, store)
+            (settings.data, settings.rows, settings.first, settings.table, settings.store, store, settings.memory)
         )
 
     def keep(self, key: bytes, make: Callable[[], Dataset]) -> None:
@@ -140,13 +150,17 @@ class WorkerCache:
         if key not in self._loaded:
             self._loaded = {key: make()}
 
-    def inputs(self, data: Dataset, model: Model, size: int, edges: range, keep: int) -> Inputs:
+    def inputs(
+        self, data: Dataset, model: Model, size: int, edges: range, keep: int, *, every_row: bool, on_disk: bool
+    ) -> Inputs:
         """The batches of some edges, as the model takes them; the last ``keep`` are kept, like the data."""
-        key = (id(data), model.fields, model.dtype, tuple((t.fields, t.rows) for t in model.tables), size, edges)
+        tables = tuple((t.fields, t.rows) for t in model.tables)
+        key = (id(data), model.fields, model.dtype, tables, size, edges, every_row, on_disk)
         if key not in self._cut:
             while len(self._cut) >= keep:
                 self._cut.pop(next(iter(self._cut)))
-            self._cut[key] = data, Inputs.cut(data, model, size, edges)
+            parts = OnDisk if on_disk else InMemory
+            self._cut[key] = data, Inputs.cut(data, model, size, edges, every_row=every_row, parts=parts)
         return self._cut[key][1]
 
     def backend(
@@ -188,14 +202,17 @@ def _run(task: Task, cache: WorkerCache, watch: Watch, shards: Shards) -> Outcom
         for i in (range(1) if shared else edges)
     ]
     model = models[0]
-    inputs = [cache.inputs(d, model, settings.size, edges, keep=len({id(d) for d in data})) for d in data]
+    keep, how = len({id(d) for d in data}), {"every_row": needs_every_row(settings), "on_disk": bool(settings.memory)}
+    inputs = [cache.inputs(d, model, settings.size, edges, keep, **how) for d in data]
     labels = [
         Labels.draw(d, settings.size, settings.conditions, s, model.dtype, edges)
         for d, s in zip(data, seeds, strict=True)
     ]
     batches = Batches(inputs, labels, settings.device)
     which = [r if shared else r * len(edges) + e for r in range(len(seeds)) for e in range(len(edges))]
-    state = ModelState.start(models, which, settings.device)
+    here, times = range(len(which)) if shards.count == 1 else edges, 2 if task.method.home else 1
+    rows = [own.named[here.start : here.stop].repeat(times, 1) for own in batches.own_rows]
+    state = ModelState.start(models, which * times, settings.device, rows)
     gradients, same_pass, notes = cache.backend(task, model, state, batches, data[0])
     world = World(
         method=task.method,
@@ -208,14 +225,13 @@ def _run(task: Task, cache: WorkerCache, watch: Watch, shards: Shards) -> Outcom
         models=state,
         gradients=gradients,
         conditions=settings.conditions,
-        log=RunLog(len(state), len(batches.scored), settings.size, partial(score_windows, data[0].metric, task.window)),
+        log=RunLog(len(which), len(batches.scored), settings.size, partial(score_windows, data[0].metric, task.window)),
         shards=shards,
         parts=parts if shards.count > 1 else None,
         guests=_room_for_guests(task.method, len(data[0].streams), len(edges)) if shards.count > 1 else 0,
     )
-    block = BLOCK if settings.executor == "stacked" else 1
+    block = task.block if settings.executor == "stacked" else 1
     engine = Engine(world, settings.online, same_pass=same_pass, block=block)
-    del state  # the engine has copied it where edges keep a home model
     seconds = _run_engine(engine, task, watch, [len(s) for s in data[0].streams])
     outcomes = [RunResult.of(task.name, world, run, data[run], seconds / len(seeds)) for run in range(len(seeds))]
     stopped = (reason for number, reason in world.log.stopped.items() if number in world.own)
@@ -260,7 +276,7 @@ def _backend(
     first = torch.tensor([0], device=state.device)
     batch = batches.get(first, first)
     part = state.select(first)
-    rows = [t.gather(t.value, t.flat(r)) for t, r in zip(part.tables, batch.rows, strict=True)]
+    rows = [t.gather(t.flat(r)) for t, r in zip(part.tables, batch.rows, strict=True)]
     args = (part.dense, rows, part.buffers, batch.inputs)
     notes = []
     gradients: core_gradients.Gradients = core_gradients.OneAtATime(model)

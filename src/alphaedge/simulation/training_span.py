@@ -19,12 +19,22 @@ BATCHES_AT_ONCE: Final = 256  # that are looked up in one call; more falls out o
 
 @final
 class Plan(NamedTuple):
-    """The batches that a model predicts and trains on, column by column, -1 for none; and whose batches they are."""
+    """The batches that a model predicts and trains on, column by column, -1 for none; and whose batches they are.
+
+    ahead: of the last so many columns, the batches wait for the mix (``Method.train_ahead``).
+    """
 
     model: int
     edge: int
     predicted: list[int]
     trained: list[int]
+    ahead: int = 0
+
+    def parts(self) -> "tuple[Plan, Plan]":
+        """What comes before the batches that wait for the mix, and what is ahead of it."""
+        cut = len(self.predicted) - self.ahead
+        early = self._replace(predicted=self.predicted[:cut], trained=self.trained[:cut], ahead=0)
+        return early, self._replace(predicted=self.predicted[cut:], trained=self.trained[cut:])
 
 
 @final
@@ -127,8 +137,7 @@ class WorkingSet:
             owner, row = taken.nonzero(as_tuple=True)
             mine = rows.new_full((k, size + 1), table.scratch).index_put_((owner, place[owner, row]), row)
             flat = table.flat(mine)
-            value, m, v = (table.gather(storage, flat) for storage in (table.value, table.m, table.v))
-            working.append(TableState(value, m, v, torch.arange(k, device=rows.device)))
+            working.append(TableState(table.take(flat), torch.arange(k, device=rows.device), table.width))
             self._rows.append(flat)
             self._place.append(torch.where(taken, place, size))
         part.tables = working
@@ -145,13 +154,13 @@ class WorkingSet:
             outside = (place == working.value.shape[1] - 1) & table.v[table.edges].any(-1)
             owner, row = outside.nonzero(as_tuple=True)
             other = table.edges[owner] * table.value.shape[1] + row
-            width = table.value.shape[-1]
-            storages = (table.value, table.m, table.v)
-            value, m, v = (storage.view(-1, width).index_select(0, other) for storage in storages)
+            storage = table.storage.view(3, -1, table.storage.shape[-1])
+            coasting = storage.index_select(1, other)
+            parameters = table.parameters(coasting)
+            value, m, v = parameters.unbind(0)
             self._optimizer.coast(value, m, v, self._before, steps, owner)
-            for storage, values in zip(storages, (value, m, v), strict=True):
-                storage.view(-1, width).index_copy_(0, other, values)
-            for storage, values in ((table.value, working.value), (table.m, working.m), (table.v, working.v)):
-                table.scatter(storage, flat, values)
-                storage[:, -1] = 0  # the scratch row stays clean
+            coasting[..., : table.width] = parameters
+            storage.index_copy_(1, other, coasting)
+            table.put(flat, working.storage)
+            table.storage[:, :, -1] = 0  # the scratch row stays clean
         self._part.tables = self._tables

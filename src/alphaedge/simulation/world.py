@@ -29,10 +29,20 @@ Phase = Literal["to join", "to train", "to aggregate", "done"]
 Announcement = tuple[float, dict[int, float]]  # a moment, and the shares of an edge's neighbours then
 
 
+def generations(method: Method, conditions: Conditions, timelines: Sequence[Timeline]) -> int:
+    """How many of an edge's last publications somebody may still read."""
+    # Of edges that aggregate side by side, one may read another as it was before it published; and so may a hostile
+    # edge, whose victim need not be a neighbour that it waits for.
+    side_by_side = method.publish == "trained" or conditions.adversaries > 0
+    earlier = int(side_by_side and timelines[0].clock == "event-time")
+    return conditions.staleness + 1 + earlier + max(t.publications_in(method.pull_ahead) for t in timelines)
+
+
 @final
 class World:
     """Everything that the engine moves. ``timelines`` and ``seeds`` have one entry a run.
 
+    models: of the edges, and once more for the home models where the method has them.
     parts: the numbers of the edges that each shard holds; None if this one holds all. guests: how many publications of
     other shards there is room for from the start.
     """
@@ -53,19 +63,23 @@ class World:
         guests: int = 0,
     ) -> None:
         self.method, self.batches, self.timelines, self.seeds = method, batches, timelines, seeds
-        self.models, self.gradients, self.conditions, self.log = models, gradients, conditions, log
+        self.gradients, self.conditions, self.log = gradients, conditions, log
         self.n = len(timelines[0].first)  # edges of one run
+        self.stack = models  # mixed and home models train as one stack
+        self.home: ModelState | None = None
+        if method.home:
+            models, self.home = models.halves()
+        self.models = models
+        # What the mixed models were before they trained on the batches that wait for the next mix.
+        self.before = models.copy() if method.train_ahead and method.aggregation.uses_peers else None
+        self.lazy_rows = False  # whether training moves only the rows that its batches name: the engine knows
         total, held, self.device = self.n * len(seeds), len(models), models.device
         self.shards, self.parts = shards or OneShard(), parts or [range(total)]
         self.own = self.parts[self.shards.rank]  # the numbers of the edges here
         shared = method.statistics == "mixed" or (conditions.bootstrap and bool(conditions.joins))
         statistics = gradients.model.statistics() if shared else ()
-        # Of edges that aggregate side by side, one may read another as it was before it published; and so may a hostile
-        # edge, whose victim need not be a neighbour that it waits for.
-        side_by_side = method.publish == "trained" or conditions.adversaries > 0
-        earlier = int(side_by_side and timelines[0].clock == "event-time")
-        depth = conditions.staleness + 1 + earlier + max(t.publications_in(method.pull_ahead) for t in timelines)
-        self.published = Publications(models, depth, statistics, guests)
+        told = [method.told(table) for table in gradients.model.tables]
+        self.published = Publications(models, generations(method, conditions, timelines), statistics, told, guests)
         # These are of every edge of the fleet, by its number; all else is of the edges here.
         self.published_at: list[list[float]] = [[] for _ in range(total)]  # the moments, from the first on
         self.announced: list[list[Announcement]] = [[(-1.0, {})] for _ in range(total)]  # the last two of each edge
@@ -101,6 +115,12 @@ class World:
     def neighbours(self, edge: int) -> list[int]:
         """The numbers of an edge's neighbours."""
         return [self.base(edge) + j for j in self.links[edge].neighbours]
+
+    def rows_at(self, edges: Sequence[int], peers: Sequence[Sequence[int]]) -> list[Tensor]:
+        """Where peers, by their numbers [g, P], have the rows of g edges: per id table [g, P, C + 1]."""
+        mine = torch.tensor([self.own[edge] for edge in edges], device=self.device)
+        theirs = torch.tensor(peers, device=self.device)
+        return [own.places(mine, theirs) for own in self.batches.own_rows]
 
     def span_end(self, edge: int) -> tuple[int | None, int]:
         """The edge's next aggregation batch, if any, and the batch before which its next span stops."""
@@ -160,6 +180,25 @@ class World:
         for flags, rows in zip(self.trained, self.batches.rows(which.flatten(), numbers[place, column]), strict=True):
             flags[which, rows] = True
             flags[:, -1] = False
+
+    def keep(self, edges: Tensor, numbers: Tensor) -> None:
+        """Keep what mixed models are before they train on batches [k, S], -1 for none, that wait for the mix."""
+        if self.before is not None:
+            self.before.copy_edges(edges, self.models, self._moved(edges, numbers))
+
+    def _moved(self, edges: Tensor, numbers: Tensor) -> list[Tensor] | None:
+        """The rows that training on batches [k, S] moves, and maybe some more, per table [k, C]; None for all."""
+        if not self.lazy_rows:
+            return None
+        named = self.batches.rows(edges.repeat_interleave(numbers.shape[1]), numbers.clamp(min=0).flatten())
+        return [rows.view(len(edges), -1) for rows in named]
+
+    def go_back(self, edges: Tensor) -> None:
+        """Make mixed models what they were before the batches that wait for the mix, if they have trained on them."""
+        if self.before is not None:
+            numbers = torch.tensor([self.pending[e] for e in edges.tolist()], device=self.device)
+            self.models.copy_edges(edges, self.before, self._moved(edges, numbers))
+            self.records[edges] -= self.method.weight_batches * self.batches.size
 
     def publish(self, edges: list[int]) -> None:
         """Let edges publish who their neighbours are, and their models if they have learned anything."""

@@ -161,7 +161,7 @@ def _only(mixing: Mixing, edge: int) -> Mixing:
     one, held = torch.tensor([edge]), mixing.held
     models = mixing.models.select(one).copy()
     for table in models.tables:
-        table.value, table.m, table.v = (x[one] for x in (table.value, table.m, table.v))
+        table.storage = table.storage[:, one]
         table.edges = torch.tensor([0])
     part = HeldModels(held.dense, held.tables, held.has, held.statistics, held.index[one], held.present[one])
     batches = [batch[one] for batch in mixing.batches]

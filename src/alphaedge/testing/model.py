@@ -28,7 +28,7 @@ def check_model(model: Model, inputs: Mapping[str, Tensor]) -> str | None:
         raise ModelError(f"{name}: outputs are not finite")
     batch = as_batch(model, given, torch.arange(len(given[0])) % 2)
     state = ModelState.start([model], [0])
-    rows = [t.gather(t.value, t.flat(r)) for t, r in zip(state.tables, batch.rows, strict=True)]
+    rows = [t.gather(t.flat(r)) for t, r in zip(state.tables, batch.rows, strict=True)]
     args = (state.dense, rows, state.buffers, batch.inputs, batch.labels)
     expected = OneAtATime(model).gradient(*args, training=False)
     slopes = (expected.dense, *expected.rows)

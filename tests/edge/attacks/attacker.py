@@ -46,7 +46,7 @@ def forge_publications(attack: Attack) -> None:
             self.publication = Publication(
                 self.publication.number, forgery.records, forgery.dense, dict(forgery.statistics)
             )
-            for table, rows in zip(self.tables, forgery.rows, strict=True):
+            for table, rows in zip(self.tables, _whole(forgery), strict=True):
                 table.published[_new(table, self.publication.number)] = rows
             self.topology = dict(forgery.shares)
 
@@ -61,13 +61,14 @@ def forge_publications(attack: Attack) -> None:
         if not attack.claims_all_rows:
             return honest
         keys = tuple(request.fresh)  # whatever is asked for, known or not
-        rows = [
+        empty = [
             table.published.new_zeros(len(some), table.published.shape[1])
             for table, some in zip(tables, keys, strict=True)
         ]
-        forgery = Forgery(self.dense, rows, dict(self.statistics), self.records)
+        rows, tallies = _split(empty, tables)
+        forgery = Forgery(self.dense, rows, dict(self.statistics), self.records, tallies=tallies)
         attack.forge(forgery, Scene(self.dense, self.number, None, None, [], torch.Generator()))
-        return PulledModel(self.number, self.records, self.dense, self.statistics, keys, tuple(forgery.rows))
+        return PulledModel(self.number, self.records, self.dense, self.statistics, keys, tuple(_whole(forgery)))
 
     replaced: Mapping[str, Callable[..., Any]] = {"_publish": forged_publish, "learn": forged_learn}
     for name, function in replaced.items():
@@ -79,14 +80,27 @@ def _new(table: IdRows, number: int) -> torch.Tensor:
     return (table.version == number).nonzero().squeeze(1)
 
 
+def _split(rows: Sequence[torch.Tensor], tables: Sequence[IdRows]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Parameters and tallies of rows, per table."""
+    parts = [some.tensor_split([table.width], dim=1) for some, table in zip(rows, tables, strict=True)]
+    return [parameters for parameters, _ in parts], [tallies for _, tallies in parts]
+
+
+def _whole(forgery: Forgery) -> list[torch.Tensor]:
+    return [torch.cat(parts, dim=1) for parts in zip(forgery.rows, forgery.tallies, strict=True)]
+
+
 def _forgery(learner: Learner) -> Forgery:
     number = learner.publication.number
+    published = [table.published[_new(table, number)].clone() for table in learner.tables]
+    rows, tallies = _split(published, learner.tables)
     return Forgery(
         learner.publication.dense.clone(),
-        [table.published[_new(table, number)].clone() for table in learner.tables],
+        rows,
         {name: value.clone() for name, value in learner.publication.statistics.items()},
         learner.publication.records,
         dict(learner.topology),
+        tallies,
     )
 
 
@@ -100,7 +114,8 @@ def _scene(learner: Learner, start: torch.Tensor, first: Forgery | None) -> Scen
         rows = []
         for t, table in enumerate(learner.tables):
             some = _new(table, number)
-            rows.append(torch.where(victim.has[t][some].unsqueeze(1), victim.rows[t][some], own.rows[t]))
+            theirs = victim.rows[t][some, : table.width]
+            rows.append(torch.where(victim.has[t][some].unsqueeze(1), theirs, own.rows[t]))
         copied = Forgery(victim.dense.clone(), rows, {}, victim.records)
     if first is not None:  # rows of the first publication belong to other ids
         first = Forgery(first.dense, own.rows, first.statistics, first.records)

@@ -44,7 +44,7 @@ def test_a_harmful_edge_has_no_share_after_ten_rounds_and_its_traces_fade(tmp_pa
         fleet.remove_attacker()
         fleet.teach(100 // EVERY)
         for one in fleet.honest:
-            assert status(one).home_share < 0.5, "the mixed model predicts again"
+            assert status(one).home_share < 0.5, f"the mixed model predicts again: {status(one).home_share}"
             assert status(one).batches_undone == 0
 
 

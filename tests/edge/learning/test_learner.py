@@ -9,10 +9,10 @@ from unittest import mock
 import pytest
 import torch
 
-from alphaedge import Dataset, Greedy, Home, Learned, Method, Model, Random
+from alphaedge import Dataset, Greedy, Home, Learned, Method, MethodSettings, Model, Random
 from alphaedge.core.gradients import OneAtATime
 from alphaedge.core.links import Links
-from alphaedge.core.methods import alphaedge, alphaedge_paper, fedweight, noagg, nops, randps, uniweight
+from alphaedge.core.methods import RIVALS, alphaedge, alphaedge_paper, fedweight, noagg, nops, randps, uniweight
 from alphaedge.core.online import Online
 from alphaedge.core.rules.optimizer.adagrad import Adagrad
 from alphaedge.core.rules.optimizer.adam import Adam
@@ -102,7 +102,7 @@ def whole_periods(data: Dataset) -> Dataset:
     return replace(data, streams=parts)
 
 
-SHOP = whole_periods(shop_data(edges=5, events=320))
+SHOP = whole_periods(shop_data(edges=5, events=200))
 GREEDY = Greedy(peers=2)
 METHODS: dict[str, Method] = {
     "alphaedge": alphaedge(selection=GREEDY),
@@ -119,6 +119,7 @@ METHODS: dict[str, Method] = {
     "a rule of one's own": familiar(aggregation=Familiar(weight_batches=3), selection=NextInLine(), publish="mixed"),
     "a rule of one's own, random peers": familiar(selection=Random(peers=2), home=Home()),
     "a median": median(),
+    **{name: MethodSettings(peers=3).apply(name) for name in RIVALS},
 }
 
 
@@ -159,7 +160,7 @@ def assert_alike(live: Links[str], simulated: Links[int]) -> None:
 )
 def test_running_statistics_are_learned_alike(name: str, statistics: str, publish: str) -> None:
     # With this seed no two neighbours ever have the same model: rounding would decide between equal shares.
-    data = whole_periods(measured(4, 80, seed=1))
+    data = whole_periods(measured(4, 40, seed=1))
     # One moment each: edges of one moment all publish before anybody reads, which only a simulator can arrange.
     apart = tuple(replace(s, times=s.times.double() + 1e-3 * e) for e, s in enumerate(data.streams))
     data = replace(data, streams=apart)

@@ -33,22 +33,26 @@ def test_a_start_that_is_far_worse_than_none_is_given_up_on_the_first_batch() ->
         assert torch.equal(misled.home.dense, alone.home.dense)
 
 
-def test_one_hostile_model_of_three_does_not_spoil_a_start() -> None:
+@pytest.fixture(scope="module")
+def lived() -> Fleet:
+    """A fleet at the end of its streams, to look at."""
     fleet = shop_fleet()
     fleet.live()
-    good = [fleet.edges[name].mixed.dense[0] for name in ("1", "2")]
+    return fleet
+
+
+def test_one_hostile_model_of_three_does_not_spoil_a_start(lived: Fleet) -> None:
+    good = [lived.edges[name].mixed.dense[0] for name in ("1", "2")]
     low, high = torch.minimum(*good), torch.maximum(*good)
     for poison in (torch.full_like(low, 1e30), -1e30 * torch.ones_like(low), torch.randn_like(low)):
-        me = fleet.learner("0")
+        me = lived.learner("0")
         me.bootstrap([PulledModel(1, 100, dense, {}, (), ()) for dense in (good[0], poison, good[1])])
         assert bool(((low <= me.mixed.dense[0]) & (me.mixed.dense[0] <= high)).all())
 
 
-def test_a_start_that_helps_is_kept() -> None:
-    fleet = shop_fleet()
-    fleet.live()
-    teacher = fleet.edges["1"].mixed.dense[0]
-    started = started_from(fleet, teacher)
+def test_a_start_that_helps_is_kept(lived: Fleet) -> None:
+    teacher = lived.edges["1"].mixed.dense[0]
+    started = started_from(lived, teacher)
     assert not started.gave_up_start
     assert float((started.mixed.dense[0] - teacher).abs().max()) < 0.1
 
@@ -75,8 +79,8 @@ def test_a_mixed_model_of_no_use_starts_anew_from_the_home_model() -> None:
     with_reset, without = spoiled(reset_after=4), spoiled(reset_after=0)
     home = with_reset.method.home
     assert home is not None
-    assert float(home.share(without.lead)) < UNUSED_SHARE
-    assert float(home.share(with_reset.lead)) > 0.5
+    assert float(home.share(without.evidence)) < UNUSED_SHARE
+    assert float(home.share(with_reset.evidence)) > 0.5
     assert with_reset.home is not None
     assert torch.equal(with_reset.mixed.dense, with_reset.home.dense), "nobody to mix with: both learn the same since"
 

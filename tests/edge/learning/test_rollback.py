@@ -25,7 +25,7 @@ from .test_learner import shop_fleet
 
 def tensors(learner: Learner) -> list[torch.Tensor]:
     """Everything that a batch may change."""
-    found = [learner.lead, learner.unused]
+    found = [learner.evidence, learner.unused]
     for state in learner.states.values():
         found += [state.dense, state.dense_m, state.dense_v, state.steps, *state.buffers.values()]
         found += [x[:, :-1] for table in state.tables for x in (table.value, table.m, table.v)]
@@ -199,6 +199,7 @@ def test_after_a_rollback_to_the_start_peers_can_pull_and_who_was_excluded_stays
 def test_batches_undone_after_the_mix_count_as_well(tmp_path: Path) -> None:
     loop = learning(tmp_path, EVERY)
     loop.start_round()
+    loop.learner._go_back()  # as every mix does first
     wreck_mixed(loop.learner)
     loop.learner.undone = [loop.learner.waiting[0]] * (MAX_UNDONE - 1)
     loop.learner.last_trained = None

@@ -57,7 +57,7 @@ def test_other_schemas_do_not_mix_and_meet_again_and_roll_back(tmp_path: Path) -
         assert tell(boston, late)["accepted"] == BATCH, "the fields are the same, so it can still be learned"
         teach(berlin, 2, seed=3)
         assert peer(berlin, "boston").pulls == pulls
-        assert peer(berlin, "boston").share == 0.0
+        wait_for(lambda: peer(berlin, "boston").share == 0.0, "berlin to report a round without boston")
 
         restart_with(berlin, new)
         wait_for(lambda: peer(berlin, "boston").mixes and peer(boston, "berlin").mixes, "both to be of one kind again")

@@ -31,7 +31,9 @@ PULL = PulledModel(
 )
 DATA, LIST = pack_request(REQUEST, "s1", None)
 ROWS = [torch.ones(9, 3), torch.ones(9, 4)]
-EXPECTED = ExpectedAnswer("s1", torch.ones(10), {"norm.mean": torch.zeros(2)}, ROWS, REQUEST.holds, LIST)
+EXPECTED = ExpectedAnswer(
+    "s1", torch.ones(10), {"norm.mean": torch.zeros(2)}, ROWS, [r.shape[1] for r in ROWS], REQUEST.holds, LIST
+)
 
 
 def unpack(data: bytes, lists: Sequence[KeyList] = (), max_keys: int = 100) -> tuple[PullRequest, KeyList]:

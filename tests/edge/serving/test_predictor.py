@@ -138,9 +138,10 @@ def test_a_pair_of_deepfms_is_traced_and_gives_what_the_modules_give(new_ids: bo
     for size in (1, 2, 31, 5):
         tensors = {"share": torch.tensor([0.25])}
         for who in ("mixed", "home"):
-            tensors |= {f"{who}.dense": torch.randn(model.dense_size), f"{who}.0": torch.randn(12, 9)}
+            table = torch.rand(12, model.tables[0].columns)
+            tensors |= {f"{who}.dense": torch.randn(model.dense_size), f"{who}.0": table}
             tensors |= {f"{who}.buffer.{n}": torch.rand_like(b) + 0.5 for n, b in model.initial_buffers().items()}
-        rows, start = torch.randint(12, (size,)), torch.randn(size, 9)
+        rows, start = torch.randint(12, (size,)), torch.rand(size, model.tables[0].columns)
         known = torch.rand(size) < 0.5 if new_ids else torch.ones(size, dtype=torch.bool)
         lookup = RowLookup(rows, known, start) if new_ids else RowLookup(rows, None, None)
         inputs = [torch.arange(size), torch.randint(3, (size,)), torch.randn(size, 2)]

@@ -71,10 +71,10 @@ def test_an_edge_that_joins_late_starts_from_its_peers_newest_models_or_from_scr
     given: list[tuple[list[int], int]] = []
     real = Publications.give
 
-    def give(self: Publications, places: Sequence[int], state: ModelState, edge: int) -> None:
+    def give(self: Publications, places: Sequence[int], rows: Sequence[Tensor], state: ModelState, edge: int) -> None:
         newest = [int(self.number[place % self.n]) for place in places]
         given.append(([n for n, place in zip(newest, places, strict=True) if place // self.n == n % self.depth], edge))
-        real(self, places, state, edge)
+        real(self, places, rows, state, edge)
 
     with mock.patch.object(Publications, "give", give):
         found = seen(
@@ -99,8 +99,8 @@ def test_an_edge_that_joins_late_takes_over_its_peers_running_statistics() -> No
     means: list[Tensor] = []
     real = Publications.give
 
-    def give(self: Publications, places: Sequence[int], state: ModelState, edge: int) -> None:
-        real(self, places, state, edge)
+    def give(self: Publications, places: Sequence[int], rows: Sequence[Tensor], state: ModelState, edge: int) -> None:
+        real(self, places, rows, state, edge)
         means.append(state.buffers["layers.1.running_mean"][edge].clone())
 
     with mock.patch.object(Publications, "give", give):

@@ -37,7 +37,7 @@ from alphaedge.simulation.workers.sharded_task import join, one_by_one
 from ..fleets import linear, measured, shop
 
 T = TypeVar("T")
-SETTINGS = Settings(store=shop(edges=5, events=300), batch_size=10)
+SETTINGS = Settings(store=shop(edges=5, events=200), batch_size=10)
 TASK = Task(SETTINGS, "m", method("alphaedge"), (0,), None, None)
 
 
@@ -108,7 +108,7 @@ def agree(task: Task, count: int = 3) -> None:
     ids=lambda tried: f"{type(tried.aggregation).__name__}-{tried.publish}",
 )
 def test_a_fleet_in_shards_agrees_with_one_process(tried: Method, clock: Any) -> None:
-    settings = Settings(store=shop(edges=5, events=300), batch_size=10, clock=clock)
+    settings = Settings(store=shop(edges=5, events=200), batch_size=10, clock=clock)
     agree(Task(settings, "m", tried, (0,), None, None))
 
 
@@ -160,7 +160,7 @@ def workers(request: pytest.FixtureRequest) -> Workers:
 def test_shards_in_processes_and_on_ray_agree_with_one_process(workers: Workers) -> None:
     """The progress of the whole fleet arrives."""
     seen: dict[str, Progress] = {}
-    settings = Settings(store=shop(edges=5, events=300), batch_size=10)
+    settings = Settings(store=shop(edges=5, events=200), batch_size=10)
     found = simulate(settings, methods=["alphaedge"], workers=workers, watch=seen.__setitem__)
     expected = simulate(settings, methods=["alphaedge"])
     assert close(found.scores, expected.scores, "score")

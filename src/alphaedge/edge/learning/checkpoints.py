@@ -26,6 +26,7 @@ from torch import Tensor
 from alphaedge.core.links import Link, Links
 from alphaedge.edge.inputs.numbering import Numbering
 from alphaedge.edge.learning.held_model import HeldModel
+from alphaedge.edge.learning.id_tables import fit_columns
 from alphaedge.edge.learning.learner import Learner
 from alphaedge.edge.learning.publication import Publication
 from alphaedge.errors import CheckpointError, InvalidValue
@@ -202,7 +203,7 @@ def _header(learner: Learner, schema: str, progress: Progress) -> _Header:
 
 
 def _tensors(learner: Learner) -> dict[str, Tensor]:
-    found = {"lead": learner.lead, "unused": learner.unused, "published.dense": learner.publication.dense}
+    found = {"evidence": learner.evidence, "unused": learner.unused, "published.dense": learner.publication.dense}
     for who, state in learner.states.items():
         found |= {f"{who}.dense": state.dense, f"{who}.m": state.dense_m, f"{who}.v": state.dense_v}
         found[f"{who}.steps"] = state.steps
@@ -241,17 +242,19 @@ def unpack_state(learner: Learner, data: bytes, schema: str) -> Progress:
         Numbering.restore(table.numbering.capacity, tensors[f"{t}.keys"].tolist(), tensors[f"{t}.order"].tolist())
         for t, table in enumerate(learner.tables)
     ]
-    learner.lead, learner.unused = tensors["lead"], tensors.get("unused", learner.unused)
+    learner.evidence, learner.unused = tensors.get("evidence", learner.evidence), tensors.get("unused", learner.unused)
     for who, state in learner.states.items():
         state.dense, state.dense_m, state.dense_v = (tensors[f"{who}.{name}"] for name in ("dense", "m", "v"))
         state.steps = tensors[f"{who}.steps"]
         state.buffers = {name: tensors[f"{who}.buffer.{name}"] for name in state.buffers}
         for t, rows in enumerate(state.tables):
-            rows.value, rows.m, rows.v = (tensors[f"{who}.{t}.{name}"] for name in ("value", "m", "v"))
+            rows.storage = torch.stack([tensors[f"{who}.{t}.{name}"] for name in ("value", "m", "v")])
     for t, table in enumerate(learner.tables):
         table.numbering = numberings[t]
-        for name in ("known_since", "trained", "version", "published"):
+        told = table.published.shape[1]
+        for name in ("known_since", "trained", "version"):
             setattr(table, name, tensors[f"{t}.{name}"])
+        table.published = fit_columns(tensors[f"{t}.published"], told)
     learner.publication = Publication(
         *header.publication, tensors["published.dense"], _statistics(tensors, "published.buffer.")
     )
@@ -269,7 +272,8 @@ def _held(learner: Learner, tensors: Mapping[str, Tensor], peer: str, number: in
     made = HeldModel(learner.mixed.dense[0], learner.tables)
     made.number, made.records, made.dense = number, records, tensors[f"held.{peer}.dense"]
     made.statistics = _statistics(tensors, f"held.{peer}.buffer.")
-    made.rows = [tensors[f"held.{peer}.{t}.rows"] for t in range(len(learner.tables))]
+    tables = enumerate(learner.tables)
+    made.rows = [fit_columns(tensors[f"held.{peer}.{t}.rows"], table.published.shape[1]) for t, table in tables]
     made.has = [tensors[f"held.{peer}.{t}.has"] for t in range(len(learner.tables))]
     return made
 

@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from alphaedge.core.hearing import add_up
+from alphaedge.core.tally import possible
 from alphaedge.edge.learning.publication import PulledModel
 
 MAX_IDS: Final = 1000  # of one table, asked for at once
@@ -24,7 +26,7 @@ RETRY_SECONDS: Final = 60.0
 
 
 class Adopted(NamedTuple):
-    """Rows [C, width] that keys [C] of a table start from."""
+    """Rows [C, ...] that keys [C] of a table start from: parameters, and the tallies that were heard."""
 
     table: int
     keys: Tensor
@@ -37,31 +39,58 @@ def weighted_rows(
     *,
     trust: Mapping[str, float] | None = None,
     usual: Sequence[float | None] = (),
+    hearing: "Sequence[Hearing]" = (),
 ) -> list[Adopted]:
     """For each id that a peer knows, the mean of the peers' rows by their weights.
 
     trust: from 0 to 1 by peer, how far its row counts; the rest of its weight counts for a row of zeros.
     usual: per table, the usual length of a row here; a longer one is cut to it, so that no peer can steer all new ids.
         None if there are too few rows to say.
+    hearing: per table, how tallies are added up, if rows have them after their parameters.
     """
     found = []
     for t in range(len(next(iter(pulls.values())).keys) if pulls else 0):
         every = torch.from_numpy(np.unique(torch.cat([pull.keys[t] for pull in pulls.values()]).numpy()))
-        width = next(iter(pulls.values())).rows[t].shape[1]
+        width = hearing[t].width if hearing else next(iter(pulls.values())).rows[t].shape[1]
         total, weight = (
             torch.zeros(len(every), width, dtype=torch.float64),
             torch.zeros(len(every), dtype=torch.float64),
         )
         for peer, pull in pulls.items():
             at = torch.searchsorted(every, pull.keys[t])
-            total[at] += weights[peer] * (1.0 if trust is None else trust[peer]) * pull.rows[t].double()
+            believed = weights[peer] * (1.0 if trust is None else trust[peer])
+            total[at] += believed * pull.rows[t][:, :width].double()
             weight[at] += weights[peer]
         known = weight > 0
         if known.any():
-            found.append(
-                Adopted(t, every[known], _cut(total[known] / weight[known].unsqueeze(1), usual[t] if usual else None))
-            )
+            rows = _cut(total[known] / weight[known].unsqueeze(1), usual[t] if usual else None)
+            if hearing:
+                rows = torch.cat([rows, hearing[t].add_up(every, pulls, t)[known]], dim=1)
+            found.append(Adopted(t, every[known], rows))
     return found
+
+
+class Hearing(NamedTuple):
+    """How the tallies of one table are heard. width: of the parameters before them. own: events counted here.
+
+    trust: from 0 to 1 by peer, how far its tallies are believed.
+    """
+
+    width: int
+    own: float
+    trust: Mapping[str, float]
+
+    def add_up(self, keys: Tensor, pulls: Mapping[str, PulledModel], table: int) -> Tensor:
+        """The tallies of keys, in ascending order, that peers have sent, [C, 2]; [C, 0] if they send none."""
+        told = next(iter(pulls.values())).rows[table].shape[1] - self.width
+        claims = torch.zeros(len(pulls), len(keys), told, dtype=torch.float64)
+        for place, pull in enumerate(pulls.values()):
+            claims[place, torch.searchsorted(keys, pull.keys[table])] = pull.rows[table][:, self.width :].double()
+        if not told:
+            return claims[0]
+        trust = torch.tensor([[self.trust[peer] for peer in pulls]], dtype=torch.float64)
+        own = torch.tensor([self.own], dtype=torch.float64)
+        return add_up(possible(claims).unsqueeze(0), trust, own)[0]
 
 
 def _cut(rows: Tensor, length: float | None) -> Tensor:

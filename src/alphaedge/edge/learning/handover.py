@@ -9,7 +9,7 @@ from alphaedge.edge.store.parameters import ParameterWriter
 def hand_over(learner: Learner, writer: ParameterWriter) -> int:
     """Make the learner's parameters the ones that the server predicts from; the number of their version."""
     home = learner.method.home
-    dense = {"share": home.share(learner.lead) if home is not None else torch.ones(1, dtype=learner.model.dtype)}
+    dense = {"share": home.share(learner.evidence) if home is not None else torch.ones(1, dtype=learner.model.dtype)}
     tables, changed = {}, {}
     changes = [table.take_changes() for table in learner.tables]
     for who, state in learner.states.items():

@@ -1,12 +1,13 @@
 """What an edge keeps of a neighbour's last publication, in its own numbering of id rows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import final
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from alphaedge.core.aggregation import HeldModels
 from alphaedge.edge.learning.id_tables import IdRows
 from alphaedge.edge.learning.publication import PulledModel
 
@@ -43,3 +44,19 @@ class HeldModel:
             more = table.size + 1 - len(self.has[t])
             if more > 0:
                 self.rows[t], self.has[t] = F.pad(self.rows[t], (0, 0, 0, more)), F.pad(self.has[t], (0, more))
+
+
+def stacked(
+    held: Sequence[HeldModel], present: Sequence[bool], tables: Sequence[IdRows], statistics: Mapping[str, Tensor]
+) -> HeldModels:
+    """Held models as the core sees them. statistics: the edge's own, of those that are mixed."""
+    for one in held:
+        one.fit(tables)
+    return HeldModels(
+        torch.stack([h.dense for h in held]),
+        tuple(torch.stack([h.rows[t] for h in held]) for t in range(len(tables))),
+        tuple(torch.stack([h.has[t] for h in held]) for t in range(len(tables))),
+        {name: torch.stack([h.statistics.get(name, own) for h in held]) for name, own in statistics.items()},
+        torch.arange(len(held)).unsqueeze(0),
+        torch.tensor([present]),
+    )

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from alphaedge.core.state import TableState
+from alphaedge.core.tally import COLUMNS
 from alphaedge.edge.inputs.lookup import NO_KEY, find_rows, initial_rows
 from alphaedge.edge.inputs.numbering import Admission, Numbering, rows_to_allocate
 
@@ -21,21 +22,28 @@ class IdRows:
     copies: the table in the mixed model and, if there is one, in the home model; all grow alike. Per row:
     ``known_since`` is the aggregation at which its id appeared, ``trained`` whether it was trained since the last
     publication, ``version`` the publication in which it last changed (0: never trained), ``published`` its published
-    values.
+    values, as far as peers are told.
+
+    start: initial rows, of which the first ``width`` numbers are parameters. told: how many numbers are published.
     """
 
-    def __init__(self, start: Tensor, copies: Sequence[TableState], capacity: int) -> None:
-        self.start, self._copies = start, list(copies)
+    def __init__(self, start: Tensor, copies: Sequence[TableState], capacity: int, *, width: int, told: int) -> None:
+        self.start, self._copies, self.width = start, list(copies), width
         self.numbering = Numbering(capacity)
         self.known_since = torch.empty(0, dtype=torch.long)
         self.trained = torch.empty(0, dtype=torch.bool)
         self.version = torch.empty(0, dtype=torch.long)
-        self.published = start.new_empty(0, start.shape[1])
+        self.published = start.new_empty(0, told)
         self.moved: list[Tensor] = []  # rows that changed since take_changes()
         self.fresh: list[Admission] = []  # keys that got rows since then
         for copy in self._copies:
-            for name in ("value", "m", "v"):
-                setattr(copy, name, start.new_zeros(1, 1, start.shape[1]))  # the scratch row
+            copy.storage = start.new_zeros(3, 1, 1, start.shape[1])  # the scratch row
+
+    @property
+    def events(self) -> float:
+        """How many events the tallies have counted, if there are tallies."""
+        tallied = self.start.shape[1] > self.width
+        return float(self._copies[0].value[0, :-1, self.width].sum()) if tallied else 0.0
 
     @property
     def size(self) -> int:
@@ -65,9 +73,13 @@ class IdRows:
         return torch.where(rows < 0, self.size, rows), admitted
 
     def adopt(self, keys: Tensor, values: Tensor) -> None:
-        """Start rows that were just admitted from other values, in the mixed model only."""
+        """Start rows that were just admitted from what peers say, in the mixed model only: parameters, and tallies."""
         rows = self.rows(keys)
-        self._copies[0].value[0, rows] = values.to(self._copies[0].value.dtype)
+        value = self._copies[0].value
+        parameters, heard = values.to(value.dtype).tensor_split([self.width], dim=1)
+        value[0, rows, : self.width] = parameters
+        if heard.shape[1]:
+            value[0, rows, self.width + COLUMNS :] = heard
         self.mark_changed(rows)
 
     def mark_trained(self, rows: Tensor) -> None:
@@ -92,7 +104,8 @@ class IdRows:
     def publish(self, number: int) -> None:
         """Publish the rows that were trained since the last publication."""
         value = self._copies[0].value[0, :-1]
-        self.published[self.trained], self.version[self.trained] = value[self.trained], number
+        told = self.published.shape[1]
+        self.published[self.trained], self.version[self.trained] = value[self.trained, :told], number
         self.trained[:] = False
 
     def untrained(self) -> TableState:
@@ -100,14 +113,14 @@ class IdRows:
         value = torch.zeros_like(self._copies[0].value)
         keys = torch.tensor(self.numbering.keys_by_row(), dtype=torch.long)
         value[0, : len(keys)] = initial_rows(self.start, keys)
-        return TableState(value, torch.zeros_like(value), torch.zeros_like(value), torch.tensor([0]))
+        return TableState.start(value, self.width)
 
     def usual_row(self) -> float | None:
         """The median length of the rows trained so far; None if there are too few to say."""
         trained = self.version > 0
         if int(trained.sum()) < MIN_ROWS:
             return None
-        return float(self.published[trained].norm(dim=1).median())
+        return float(self.published[trained, : self.width].norm(dim=1).median())
 
     def known(self) -> Tensor:
         """Which rows belong to an id, [1, size + 1]."""
@@ -118,10 +131,13 @@ class IdRows:
     def _grow(self, size: int) -> None:
         more = size - self.size
         for copy in self._copies:
-            for name in ("value", "m", "v"):
-                rows = F.pad(getattr(copy, name)[:, :-1], (0, 0, 0, more + 1))  # the scratch row stays the last
-                setattr(copy, name, rows)
+            copy.storage = F.pad(copy.storage[:, :, :-1], (0, 0, 0, more + 1))  # the scratch row stays the last
         self.known_since = F.pad(self.known_since, (0, more), value=-1)
         self.trained = F.pad(self.trained, (0, more))
         self.version = F.pad(self.version, (0, more))
         self.published = F.pad(self.published, (0, 0, 0, more))
+
+
+def fit_columns(rows: Tensor, columns: int) -> Tensor:
+    """Rows [C, ...] with so many columns: of a method that tells tallies, or of one that does not."""
+    return F.pad(rows, (0, columns - rows.shape[1]))  # a negative padding cuts

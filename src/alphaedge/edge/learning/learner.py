@@ -16,10 +16,9 @@ from typing import Final, NamedTuple, final
 import torch
 from torch import Tensor
 
-from alphaedge.core.aggregation import HeldModels
 from alphaedge.core.batch import Batch
 from alphaedge.core.gradients import Gradients
-from alphaedge.core.home import combine
+from alphaedge.core.home import combine, no_evidence, parabola
 from alphaedge.core.links import Links
 from alphaedge.core.methods import Method
 from alphaedge.core.online import Online, learn, predict
@@ -27,7 +26,7 @@ from alphaedge.core.round import Round, join, mix, select
 from alphaedge.core.start import median
 from alphaedge.core.state import ModelState
 from alphaedge.edge.inputs.lookup import Inputs, RowLookup, compact_keys
-from alphaedge.edge.learning.held_model import HeldModel
+from alphaedge.edge.learning.held_model import HeldModel, stacked
 from alphaedge.edge.learning.id_tables import IdRows
 from alphaedge.edge.learning.publication import Publication, PulledModel, PullRequest
 from alphaedge.edge.learning.undo import ModelBefore
@@ -67,11 +66,12 @@ class Learner:
         self.name, self.seed = name, seed
         self.mixed = ModelState.start([model], [0])
         self.home = self.mixed.copy() if method.home else None
-        self.lead = torch.zeros(1, dtype=model.dtype)
+        self.evidence = no_evidence(1, model.dtype)  # about the blend of the two
         self.unused = torch.zeros(1, dtype=torch.long)  # batches in a row without a use of the mixed model
         self.tables = [
-            IdRows(model.initial_table(t), [state.tables[t] for state in self.states.values()], capacity)
-            for t, capacity in enumerate(capacities)
+            IdRows(model.initial_table(t), copies, capacity, width=layout.width, told=method.told(layout))
+            for t, (layout, capacity) in enumerate(zip(model.tables, capacities, strict=True))
+            for copies in ([state.tables[t] for state in self.states.values()],)
         ]
         self.links: Links[str] = Links.start([], method.aggregation.memory)
         self.held: dict[str, HeldModel] = {}
@@ -79,6 +79,7 @@ class Learner:
         self.topology: dict[str, float] = {}
         self.records = self.revealed = self.aggregations = 0
         self.waiting: list[Examples] = []  # for the mix to come
+        self._ahead: list[ModelBefore] = []  # the mixed model before each of those, if it has trained on them already
         self.gave_up_start = False  # whether the peers' models to start from were of no use
         self.undone: list[Examples] = []  # batches since the last one that was trained on
         self.last_trained: Examples | None = None
@@ -125,11 +126,11 @@ class Learner:
         return int(new.sum())
 
     def predict(self, inputs: Inputs) -> Tensor:
-        """Outputs [B]: those of the mixed model and the home model, blended by the judge's share."""
+        """Outputs [B]: those of the mixed model and the home model, blended by the learned share."""
         mixed = self._outputs(self.mixed, inputs)
         if self.home is None or self.method.home is None:
             return mixed[0]
-        return combine(self.method.home.share(self.lead), mixed, self._outputs(self.home, inputs))[0]
+        return combine(self.method.home.share(self.evidence), mixed, self._outputs(self.home, inputs))[0]
 
     def anew(self) -> "Learner":
         """A learner of the same edge that has learned nothing yet."""
@@ -146,37 +147,49 @@ class Learner:
         if self.revealed == 0:
             self._check_start(batch)
         self.revealed += 1
-        return self._or_undo(examples, batch, lambda: self._learn(examples, batch))
+        return self._or_undo(examples, batch, partial(self._learn, examples, batch))
 
-    def _or_undo(self, examples: Examples, batch: Batch, work: Callable[[], object]) -> bool:
-        """Do what changes the models by a batch, or nothing of it if they would no longer be finite."""
-        named = [rows[0] if self.online.for_rows.lazy_rows else None for rows in batch.rows]
+    def _or_undo(self, examples: Examples, batch: Batch, work: Callable[[ModelBefore], object]) -> bool:
+        """Do what changes the models by a batch, or nothing of it if they would no longer be finite.
+
+        work: given what the mixed model was before it.
+        """
+        lazy, tables = self.online.for_rows.lazy_rows, zip(self.tables, batch.rows, strict=True)
+        named = [rows[0][rows[0] < t.size] if lazy else torch.arange(t.size) for t, rows in tables]
         before = [ModelBefore(state, named) for state in self.states.values()]
-        records, lead, unused, waiting = self.records, self.lead, self.unused, list(self.waiting)
-        work()
-        if all(model.is_intact() for model in before) and bool(torch.isfinite(self.lead).all()):
+        records, evidence, unused, waiting = self.records, self.evidence, self.unused, list(self.waiting)
+        ahead = list(self._ahead)
+        work(before[0])
+        if all(model.is_intact() for model in before) and bool(torch.isfinite(self.evidence).all()):
             if self.records > records:  # a batch that waits for the mix is yet to be trained on
                 self.undone, self.last_trained = [], examples
             return True
         for model in before:
             model.restore()
-        self.records, self.lead, self.unused, self.waiting = records, lead, unused, waiting
+        self.records, self.evidence, self.unused = records, evidence, unused
+        self.waiting, self._ahead = waiting, ahead
         self.undone.append(examples)
         self.batches_undone += 1
         return False
 
-    def _learn(self, examples: Examples, batch: Batch) -> None:
+    def _learn(self, examples: Examples, batch: Batch, before: ModelBefore) -> None:
         loss = self.model.loss.function
         every = self.method.aggregate_every
         waits = (self.revealed - 1) % every >= every - self.method.weight_batches
-        mixed = predict(self.mixed, batch, self.gradients) if waits else self._train(batch)
+        if waits and not self.method.train_ahead:
+            mixed = predict(self.mixed, batch, self.gradients)
+        else:
+            if waits:
+                self._ahead.append(before)
+            mixed = self._train(batch)
         if self.home is not None and self.method.home is not None:
             alone, _ = learn(self.home, batch, self.gradients, self.online)
             for table, rows in zip(self.tables, batch.rows, strict=True):
                 table.mark_changed(rows[0])
-            losses = (loss(outputs[0], batch.labels[0]).unsqueeze(0) for outputs in (mixed, alone))
-            self.lead = self.method.home.update(self.lead, *losses)
-            self.unused = self.method.home.unused(self.unused, self.lead)
+            blends = (alone, combine(0.5, mixed, alone), mixed)
+            losses = (loss(outputs[0], batch.labels[0]).unsqueeze(0) for outputs in blends)
+            self.evidence = self.method.home.update(self.evidence, parabola(*losses))
+            self.unused = self.method.home.unused(self.unused, self.evidence)
         if waits:
             self.waiting.append(examples)
 
@@ -220,11 +233,11 @@ class Learner:
         """Start the mixed model anew from the home model, which has trained on the waiting batches already."""
         self.reset = True
         self.mixed.copy_edges(torch.tensor([0]), home)
-        self.lead, self.unused = torch.zeros_like(self.lead), torch.zeros_like(self.unused)
+        self.evidence, self.unused = torch.zeros_like(self.evidence), torch.zeros_like(self.unused)
         self.links.restart(self.method.aggregation.memory)
         for table in self.tables:
             table.mark_all_changed()
-        for examples in self.waiting:
+        for examples in self.waiting if not self._ahead else ():
             self._note_trained(self._batch(examples))
 
     def _publish(self) -> None:
@@ -259,10 +272,13 @@ class Learner:
         present = [peer in answered for peer in self.links.neighbours]
         if not any(present) or not self.method.aggregation.uses_peers or self.reset or not self.waiting:
             return {self.name: 1.0}
+        self._go_back()
         peers = list(self.links.neighbours)
         batches = [self._batch(examples) for examples in self.waiting]  # first: it may make room for new ids
         empty = HeldModel(self.mixed.dense[0], self.tables)
         held = [self.held[j] if there else empty for j, there in zip(peers, present, strict=True)]
+        statistics = self.model.statistics() if self.method.statistics == "mixed" else ()
+        own = {name: self.mixed.buffers[name][0] for name in statistics}
         only = torch.tensor([0])
         models = self.mixed.select_models(only)
         ((own_share, *shares),) = mix(
@@ -271,7 +287,7 @@ class Learner:
             Round(
                 models=models,
                 links=[self.links],
-                held=self._stacked(held, present),
+                held=stacked(held, present, self.tables, own),
                 publications=[[one.number for one in held]],
                 aggregations=[self.aggregations],
                 records=torch.tensor([[self.records, *(h.records for h in held)]], dtype=self.mixed.dense.dtype),
@@ -287,21 +303,12 @@ class Learner:
             self.waiting = []
         return {self.name: own_share, **dict(zip(peers, shares, strict=True))}
 
-    def _stacked(self, held: Sequence[HeldModel], present: Sequence[bool]) -> HeldModels:
-        """Held models as the core sees them."""
-        for one in held:
-            one.fit(self.tables)
-        statistics = self.model.statistics() if self.method.statistics == "mixed" else ()
-        own = {name: self.mixed.buffers[name][0] for name in statistics}
-        tables = range(len(self.tables))
-        return HeldModels(
-            torch.stack([h.dense for h in held]),
-            tuple(torch.stack([h.rows[t] for h in held]) for t in tables),
-            tuple(torch.stack([h.has[t] for h in held]) for t in tables),
-            {name: torch.stack([h.statistics.get(name, own[name]) for h in held]) for name in statistics},
-            torch.arange(len(held)).unsqueeze(0),
-            torch.tensor([present]),
-        )
+    def _go_back(self) -> None:
+        """Make the mixed model what it was before the batches that wait for the mix, if it has trained on them."""
+        for before in reversed(self._ahead):
+            before.restore()
+        self.records -= sum(len(examples.labels) for examples in self.waiting[: len(self._ahead)])
+        self._ahead = []
 
     def finish_round(
         self,
@@ -320,10 +327,11 @@ class Learner:
         if self.method.publish == "mixed":
             self._publish()
         waiting, self.waiting = self.waiting, []
-        if not self.reset:
+        ahead, self._ahead = self._ahead, []
+        if not self.reset and not ahead:
             for examples in waiting:
                 batch = self._batch(examples)
-                self._or_undo(examples, batch, partial(self._train, batch))
+                self._or_undo(examples, batch, partial(self._train_again, batch))
         self.reset = False
         return refused
 
@@ -351,6 +359,10 @@ class Learner:
         self._note_trained(batch)
         return outputs
 
+    def _train_again(self, batch: Batch, _: ModelBefore) -> None:
+        """Train on a batch that has waited for the mix."""
+        self._train(batch)
+
     def _note_trained(self, batch: Batch) -> None:
         self.records += batch.labels.shape[1]
         for table, rows in zip(self.tables, batch.rows, strict=True):
@@ -368,6 +380,8 @@ class Learner:
         given_up = torch.tensor([a.row for a in admitted if a.previous is not None], dtype=torch.long)
         for held in self.held.values():
             held.drop(table, given_up)
+        for before in self._ahead:
+            before.forget(table, given_up)
         return row
 
     def _outputs(self, state: ModelState, inputs: Inputs) -> Tensor:

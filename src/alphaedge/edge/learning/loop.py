@@ -15,12 +15,13 @@ import torch
 from torch import Tensor
 
 from alphaedge.core.gradients import Gradients, OneAtATime
+from alphaedge.core.hearing import trust_in
 from alphaedge.core.model import Model
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.inputs.features import Features
 from alphaedge.edge.inputs.lookup import NO_KEY, compact_keys
 from alphaedge.edge.learning.checkpoints import Checkpoints
-from alphaedge.edge.learning.cold_start import AdoptionLog, NewIds, weighted_rows
+from alphaedge.edge.learning.cold_start import AdoptionLog, Hearing, NewIds, weighted_rows
 from alphaedge.edge.learning.handover import hand_over
 from alphaedge.edge.learning.held_model import HeldModel
 from alphaedge.edge.learning.learner import Examples, Learner
@@ -221,7 +222,11 @@ class LearningLoop:
         trust = {peer: trust for peer in pulls if (trust := _trust_in_rows(learner, peer)) > 0}
         weights = {peer: learner.links.known[peer].weight if learner.aggregations else 1.0 for peer in trust}
         usual = [table.usual_row() if trial is not None else None for table in learner.tables]
-        adopted = weighted_rows(weights, {peer: pulls[peer] for peer in trust}, trust=trust, usual=usual)
+        known = {peer: learner.links.known.get(peer) for peer in trust}
+        believed = {peer: trust_in(link) if link is not None else 0.0 for peer, link in known.items()}
+        hearing = [Hearing(table.width, table.events, believed) for table in learner.tables]
+        chosen = {peer: pulls[peer] for peer in trust}
+        adopted = weighted_rows(weights, chosen, trust=trust, usual=usual, hearing=hearing)
         for one in adopted:
             self._adoptions.append((self.learner.aggregations, self.progress.feedback), one)
             self.status.adopted_rows += self.learner.adopt(*one)
@@ -308,7 +313,7 @@ class LearningLoop:
         status.score = progress.total / progress.scores if progress.scores else 0.0
         status.recent = sum(self._recent) / len(self._recent) if self._recent else None
         home = learner.method.home
-        status.home_share = 1.0 - float(home.share(learner.lead)) if home is not None else 0.0
+        status.home_share = 1.0 - float(home.share(learner.evidence)) if home is not None else 0.0
         status.peers, status.written = peers, now
         me = EdgeView(region=self.config.region, alive=True, vitals=self.vitals())
         status.fleet = with_absent(status.fleet, {**others, self.config.edge: me})

@@ -48,6 +48,7 @@ def roll_back(found: Learner, bad: Learner, checkpoints: Checkpoints, schema: st
         mine = found.links.known.setdefault(peer, Link(bad.method.aggregation.memory.start))
         mine.tried, mine.excess, mine.missed, mine.absences = link.tried, link.excess, link.missed, link.absences
         mine.exclusions, mine.excluded_until = link.exclusions, link.excluded_until
+        mine.agreed, mine.told = link.agreed, link.told
         mine.weight = mine.weight if link.counts(bad.aggregations) else 0.0
     after = msgspec.structs.replace(progress, rollbacks=progress.rollbacks + 1, rolled_back_at=found.aggregations)
     checkpoints.save(found, schema, after)

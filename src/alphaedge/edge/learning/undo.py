@@ -1,4 +1,4 @@
-"""Undoing a batch after which a model would no longer be finite: nothing of it is learned."""
+"""Undoing batches: one after which a model would no longer be finite, and those that wait for a mix."""
 
 from collections.abc import Sequence
 from typing import final
@@ -11,16 +11,22 @@ from alphaedge.core.state import ModelState, TableState
 
 @final
 class ModelBefore:
-    """What a batch may change in a model. rows: per id table the rows that it names; None: it may change all."""
+    """What a batch may change in a model. rows: per id table, those that it may change."""
 
-    def __init__(self, state: ModelState, rows: Sequence[Tensor | None]) -> None:
+    def __init__(self, state: ModelState, rows: Sequence[Tensor]) -> None:
         self._state = state
         self._dense = [x.clone() for x in (state.dense, state.dense_m, state.dense_v, state.steps)]
         self._buffers = {name: buffer.clone() for name, buffer in state.buffers.items()}
-        self._rows = [slice(None) if some is None else some for some in rows]
+        self._rows = list(rows)
         self._tables = [
             [x[0, some].clone() for x in _storage(table)] for table, some in zip(state.tables, self._rows, strict=True)
         ]
+
+    def forget(self, table: int, rows: Tensor) -> None:
+        """Leave rows of an id table as they are, whatever comes: they belong to other ids now."""
+        left = ~torch.isin(self._rows[table], rows)
+        self._rows[table] = self._rows[table][left]
+        self._tables[table] = [storage[left] for storage in self._tables[table]]
 
     def is_intact(self) -> bool:
         """Whether the model is finite after the batch."""

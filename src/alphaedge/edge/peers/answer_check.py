@@ -11,6 +11,8 @@ from typing import Final, final
 import torch
 from torch import Tensor
 
+from alphaedge.core.tally import COLUMNS
+from alphaedge.edge.learning.id_tables import fit_columns
 from alphaedge.edge.learning.publication import PulledModel
 from alphaedge.edge.peers.key_lists import KeyList, unpack_places
 from alphaedge.edge.peers.wire import unpack_answer
@@ -33,7 +35,8 @@ class ExpectedAnswer:
     schema: str
     dense: Tensor
     statistics: Mapping[str, Tensor]
-    rows: Sequence[Tensor]  # the edge's own rows, per id table
+    rows: Sequence[Tensor]  # the parameters of the edge's own rows, per id table
+    told: Sequence[int]  # numbers of a row that are wanted: the parameters, and the tally if it is
     holds: int  # number of the publication that the edge holds
     listed: KeyList  # the key list of the request
     rows_only: bool = False  # rows without the dense part
@@ -54,10 +57,16 @@ class ExpectedAnswer:
             raise ModelRefused(f"unexpected or missing tensors: {', '.join(sorted(set(tensors) ^ names))}")
         keys = [self._keys(t, tensors[f"places.{t}"]) for t in tables]
         for t in tables:
-            shapes[f"rows.{t}"] = torch.Size([len(keys[t]), self.rows[t].shape[1]])
+            shapes[f"rows.{t}"] = torch.Size([len(keys[t]), self._numbers(t, tensors[f"rows.{t}"])])
         own = {"dense": rms(self.dense), **{f"rows.{t}": max(rms(self.rows[t]), rms(self.dense)) for t in tables}}
         for name, shape in shapes.items():
-            _check_numbers(name, tensors[name], shape, own.get(name))
+            _check_numbers(name, tensors[name], shape)
+        for t in tables:
+            tensors[f"rows.{t}"], tallies = tensors[f"rows.{t}"].tensor_split([self.rows[t].shape[1]], dim=1)
+            tensors[f"tallies.{t}"] = fit_columns(_checked_tallies(t, tallies), self.told[t] - self.rows[t].shape[1])
+        for name, size in own.items():
+            if name in shapes:
+                _check_size(name, tensors[name], size)
         for name, own_buffer in self.statistics.items():
             if f"buffer.{name}" in shapes:
                 _check_statistic(name, tensors[f"buffer.{name}"].to(own_buffer.dtype), own_buffer)
@@ -68,9 +77,14 @@ class ExpectedAnswer:
             tensors["dense"].to(kind) if "dense" in shapes else self.dense[:0],
             {n: tensors[f"buffer.{n}"].to(b.dtype) for n, b in self.statistics.items() if f"buffer.{n}" in shapes},
             tuple(keys),
-            tuple(tensors[f"rows.{t}"].to(kind) for t in tables),
-            sum(tensors[f"rows.{t}"].nbytes for t in tables),
+            tuple(torch.cat([tensors[f"rows.{t}"], tensors[f"tallies.{t}"]], dim=1).to(kind) for t in tables),
+            sum(tensors[f"{what}.{t}"].nbytes for t in tables for what in ("rows", "tallies")),
         )
+
+    def _numbers(self, table: int, rows: Tensor) -> int:
+        """How many numbers the rows of an answer may have: a peer may tell its tallies or not, as its method has it."""
+        plain = self.rows[table].shape[1]
+        return plain if rows.ndim == 2 and rows.shape[1] == plain else max(plain + COLUMNS, self.told[table])
 
     def _keys(self, table: int, places: Tensor) -> Tensor:
         try:
@@ -79,14 +93,24 @@ class ExpectedAnswer:
             raise ModelRefused(f"places.{table}: {error}") from None
 
 
-def _check_numbers(name: str, tensor: Tensor, shape: torch.Size, own: float | None) -> None:
+def _check_numbers(name: str, tensor: Tensor, shape: torch.Size) -> None:
     if tensor.shape != shape:
         raise ModelRefused(f"{name} has shape {tuple(tensor.shape)}, not {tuple(shape)}")
     if tensor.dtype not in DTYPES:
         raise ModelRefused(f"{name} has type {tensor.dtype}, not floating point of 2, 4 or 8 bytes")
     if not bool(torch.isfinite(tensor).all()):
         raise ModelRefused(f"{name} is not finite")
-    ratio = rms(tensor) / max(own, 1e-3) if own is not None else 0.0
+
+
+def _checked_tallies(table: int, tallies: Tensor) -> Tensor:
+    """Tallies as they are, if they can be: no fewer than 0 events. Their sums are cut when they are heard."""
+    if tallies.shape[1] and bool((tallies[:, 0] < 0).any()):
+        raise ModelRefused(f"rows.{table} has a tally of fewer than 0 events")
+    return tallies
+
+
+def _check_size(name: str, tensor: Tensor, own: float) -> None:
+    ratio = rms(tensor) / max(own, 1e-3)
     if ratio > MAX_SIZE_RATIO:
         raise ModelRefused(f"{name} is {ratio:.0f} times as large as this edge's; allowed: {MAX_SIZE_RATIO:.0f} times")
 

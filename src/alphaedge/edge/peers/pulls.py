@@ -77,9 +77,10 @@ class Pulls:
         learner = self.learner
         data, listed = pack_request(request, self.schema, base)
         statistics = {name: learner.mixed.buffers[name][0] for name in learner.model.statistics()}
-        rows = [t.value[0, :-1] for t in learner.mixed.tables]
+        rows = [t.value[0, :-1, : t.width] for t in learner.mixed.tables]
+        told = [table.published.shape[1] for table in learner.tables]
         expected = ExpectedAnswer(
-            self.schema, learner.mixed.dense[0], statistics, rows, request.holds, listed, rows_only
+            self.schema, learner.mixed.dense[0], statistics, rows, told, request.holds, listed, rows_only
         )
         return PendingPull(data, expected)
 

@@ -27,14 +27,14 @@ class BoundModule:
     """A copy of a model's module in evaluation mode."""
 
     def __init__(self, model: Model) -> None:
-        self._module = copy.deepcopy(model.module).eval()
+        self._model, self._module = model, copy.deepcopy(model.module).eval()
         slots: dict[int, list[Slot]] = {}  # a tied parameter has several
         for owner in self._module.modules():
             for name, parameter in owner._parameters.items():
                 slots.setdefault(id(parameter), []).append((owner._parameters, name))
         parameters = dict(self._module.named_parameters())
         self._dense = [slots[id(parameters[s.name])] for s in model.dense_layout]
-        self._columns = [[(c, slots[id(parameters[c.name])]) for c in table.columns] for table in model.tables]
+        self._columns = [[(c, slots[id(parameters[c.name])]) for c in table.slices] for table in model.tables]
         self._buffers = dict(self._module.named_buffers())
         # A module that keeps its parameters elsewhere as well, as recurrent ones do, would use stale values: make its
         # outputs NaN instead, which the caller notices.
@@ -46,7 +46,7 @@ class BoundModule:
     def outputs(
         self, views: Sequence[Tensor], rows: Sequence[Tensor], buffers: Mapping[str, Tensor], inputs: Sequence[Tensor]
     ) -> Tensor:
-        """Compute outputs [B]. views: the dense part, as ``parameter_views``. rows: for each id table [C, width]."""
+        """Compute outputs [B]. views: the dense part, as ``parameter_views``. rows: for each id table [C, columns]."""
         for slots, value in zip(self._dense, views, strict=True):
             _assign(slots, value)
         for table, matrix in zip(self._columns, rows, strict=True):
@@ -54,6 +54,9 @@ class BoundModule:
                 _assign(slots, matrix[:, column.start : column.stop].view(-1, *column.shape[1:]))
         for name, own in self._buffers.items():
             own.copy_(buffers[name])  # a copy, since the module may write to it
+        if self._model.tallies:
+            told = self._model.told([r.unsqueeze(0) for r in rows], [x.unsqueeze(0) for x in inputs])
+            inputs = [x.squeeze(0) for x in told]
         outputs: Tensor = self._module(*inputs)
         return outputs.reshape(-1)
 

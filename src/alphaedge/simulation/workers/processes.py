@@ -30,6 +30,10 @@ class Processes:
     def __init__(self, count: int) -> None:
         self.count, self.cache = count, WorkerCache()
 
+    def at_most(self, count: int) -> Workers:
+        """Fewer processes, or this one alone."""
+        return Here(self.cache) if count == 1 else Processes(min(count, self.count))
+
     def run(self, tasks: Iterable[Task], watch: Watch) -> Iterator[Outcome]:
         """The outcomes of tasks, as they finish; a single task runs in this process, which has all that it needs."""
         rest = iter(tasks)

@@ -24,6 +24,10 @@ class Workers(Protocol):
         """Of this process: the data that tasks are planned with."""
         ...
 
+    def at_most(self, count: int) -> "Workers":
+        """The same, with at most so many tasks at once."""
+        ...
+
     def run(self, tasks: Iterable[Task], watch: Watch) -> Iterator[Outcome]:
         """The outcomes of tasks, as they finish; a task is taken when a worker is free for it.
 
@@ -41,6 +45,10 @@ class Here:
 
     def __init__(self, cache: WorkerCache | None = None) -> None:
         self.cache = cache or WorkerCache()
+
+    def at_most(self, count: int) -> "Here":
+        """This one: it runs one task at a time."""
+        return self
 
     def run(self, tasks: Iterable[Task], watch: Watch) -> Iterator[Outcome]:
         """The outcomes of tasks, in their order."""

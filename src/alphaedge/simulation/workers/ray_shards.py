@@ -27,21 +27,26 @@ class RayShards:
         self.shards, self.cache = shards, WorkerCache()
         self._packing = Packing(self.cache)
 
+    def at_most(self, count: int) -> "RayShards":
+        """These: they run one task at a time."""
+        return self
+
     def run(self, tasks: Iterable[Task], watch: Watch) -> Iterator[Outcome]:
         """The outcomes of tasks, in their order."""
         for task in tasks:
             for single in one_by_one(task, self.shards, self.cache):
-                for turn in range(1 + _RETRIES):
-                    try:
-                        outcome = self._run(single, watch)
-                        break
-                    except ray.exceptions.RayActorError as error:  # one has died: all begin again
-                        if turn == _RETRIES:
-                            raise AlphaEdgeError(
-                                f"a shard died {1 + turn} times with the same task: {error}"
-                            ) from error
+                outcome = self._retry(single, watch)
                 if outcome is not None:
                     yield outcome
+
+    def _retry(self, task: Task, watch: Watch, retries: int = _RETRIES) -> Outcome | None:
+        """Run a task; when a shard dies, all begin again."""
+        try:
+            return self._run(task, watch)
+        except ray.exceptions.RayActorError as error:
+            if not retries:
+                raise AlphaEdgeError(f"a shard died {1 + _RETRIES} times with the same task: {error}") from error
+        return self._retry(task, watch, retries - 1)
 
     def _run(self, task: Task, watch: Watch) -> Outcome | None:
         board: Any = ray.remote(Board).options(num_cpus=0, max_restarts=-1, max_task_retries=-1).remote()

@@ -74,6 +74,10 @@ class RayWorkers:
         self.count, self.cache = count, WorkerCache()
         self._packing = Packing(self.cache)
 
+    def at_most(self, count: int) -> "RayWorkers":
+        """Fewer workers."""
+        return RayWorkers(min(count, self.count))
+
     def run(self, tasks: Iterable[Task], watch: Watch) -> Iterator[Outcome]:
         """The outcomes of tasks, as they finish."""
         board: Any = ray.remote(Board).options(num_cpus=0, max_restarts=-1, max_task_retries=-1).remote()

@@ -29,6 +29,10 @@ class ShardProcesses:
         check_number("shards", shards, low=1, whole=True)
         self.shards, self.cache = shards, WorkerCache()
 
+    def at_most(self, count: int) -> "ShardProcesses":
+        """These: they run one task at a time."""
+        return self
+
     def run(self, tasks: Iterable[Task], watch: Watch) -> Iterator[Outcome]:
         """The outcomes of tasks, in their order."""
         for task in tasks:
@@ -48,19 +52,14 @@ class ShardProcesses:
                 for other in range(one):
                     links[one][other], links[other][one] = context.Pipe()
             to_parent = [context.Pipe() for _ in ranks]
-            processes = [
-                context.Process(target=_run_shard, args=(packed, rank, links[rank], to_parent[rank][1]))
-                for rank in ranks
-            ]
-            for process in processes:
+            for rank in ranks:
+                theirs = to_parent[rank][1]
+                process = context.Process(target=_run_shard, args=(packed, rank, links[rank], theirs))
                 process.start()
                 stack.callback(process.join)
                 stack.callback(process.terminate)
-            for end in (
-                *(end for ends in links.values() for end in ends.values()),
-                *(theirs for _, theirs in to_parent),
-            ):
-                end.close()  # so that a process that dies is noticed by the others
+                for end in (*links[rank].values(), theirs):
+                    end.close()  # here, so that the others notice it if the process dies
             return _collect([mine for mine, _ in to_parent], watch)
 
 

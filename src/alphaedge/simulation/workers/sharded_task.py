@@ -16,6 +16,8 @@ def one_by_one(task: Task, shards: int, cache: WorkerCache) -> Iterator[Task]:
         raise InvalidValue("shards", shards, f"1 with attack {task.settings.conditions.attack}, whose edges conspire")
     if task.checkpoints is not None:
         raise InvalidValue("shards", shards, "1 with checkpoints")
+    if task.settings.memory is not None:
+        raise InvalidValue("shards", shards, "1 with a limit of memory")
     for seed in task.seeds:
         data: Dataset = task.data if task.data is not None else cache.data(task.settings, seed)
         if len(data.streams) < shards:

@@ -1,0 +1,95 @@
+"""Whom an edge believes about ids: the tallies of peers, by the trust that they have earned (``core.tally``).
+
+On the edge's own revealed batches, with standardised labels z and the rate r_j that peer j's tallies give each example
+(the sum over its ids), the best factor of r_j is sum(z r_j) / sum(r_j^2): about 1 for a peer whose users and items are
+like the edge's own, 0 for one that knows nothing about them, negative for a liar. Trust is that factor,
+
+    t_j = clip( (P_j + c t_0) / (Q_j + c), 0, 1 ),      P_j <- memory P_j + sum(z r_j),  Q_j <- memory Q_j + sum(r_j^2)
+
+over the rounds so far. And no peer counts for more events than ``MAX_EVENTS_RATIO`` times those that the edge itself
+has counted, whatever it claims.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from alphaedge.core.aggregation import Mixing
+from alphaedge.core.batch import Batch
+from alphaedge.core.links import Link, Links
+from alphaedge.core.tally import COLUMNS, LABELS, deviations, possible, rate
+
+MEMORY: Final = 0.95  # of a round
+FIRST_TRUST: Final = 0.5
+PRIOR: Final = 5.0  # c, what the first trust counts for
+MAX_EVENTS_RATIO: Final = 4.0
+
+
+def hear(mixing: Mixing, links: Sequence[Links[Any]]) -> None:
+    """Take over what the present peers have counted of ids, and bring what ``links`` say of them up to date."""
+    layouts, held = mixing.gradients.model.tables, mixing.held
+    shared = [t for t, layout in enumerate(layouts) if held.tables[t].shape[2] > layout.width]
+    if not shared:
+        return
+    claims = {t: possible(held.tables[t][..., layouts[t].width :]) for t in shared}
+    agreed, size = _evidence(mixing, claims)
+    trust = _learn_trust(links, mixing.present, agreed, size)
+    for t in shared:
+        table = mixing.models.tables[t]
+        own = table.value[table.edges, :, table.width].sum(1)
+        known = (mixing.known[t] | mixing.wanted[t] if mixing.wanted else mixing.known[t]).unsqueeze(2)
+        sums = add_up(claims[t][held.index] * known.unsqueeze(1), trust, own)
+        before = table.value[table.edges, :, table.width + COLUMNS :]
+        table.value[table.edges, :, table.width + COLUMNS :] = torch.where(known, sums, before)
+
+
+def add_up(claims: Tensor, trust: Tensor, own: Tensor) -> Tensor:
+    """The tallies [g, P, R, 2] that P peers claim, added up by trust [g, P] for edges with ``own`` events [g]."""
+    events = claims[..., 0].sum(2).clamp(min=1)
+    weight = trust * (MAX_EVENTS_RATIO * own.unsqueeze(1) / events).clamp(max=1)
+    return torch.einsum("gp,gprc->grc", weight, claims)
+
+
+def trust_in(link: Link) -> float:
+    """How far an edge believes the tallies of a peer, from 0 to 1."""
+    return min(1.0, max(0.0, (link.agreed + PRIOR * FIRST_TRUST) / (link.told + PRIOR)))
+
+
+def _evidence(mixing: Mixing, claims: dict[int, Tensor]) -> tuple[Tensor, Tensor]:
+    """Sums of z r and of r^2 over all examples, for every peer, [g, P]."""
+    statistics = mixing.models.buffers[LABELS]
+    agreed = size = mixing.records.new_zeros(mixing.present.shape)
+    for batch in mixing.batches:
+        rates = sum(_rates(mixing, t, claims[t], batch) for t in claims)
+        assert isinstance(rates, Tensor)
+        labels = deviations(statistics, batch.labels).unsqueeze(1)
+        agreed, size = agreed + (labels * rates).sum(2), size + rates.square().sum(2)
+    return agreed, size
+
+
+def _rates(mixing: Mixing, table: int, claims: Tensor, batch: Batch) -> Tensor:
+    """The rate that each peer's tallies of one table give each example, [g, P, B]."""
+    held, rows = mixing.held, batch.rows[table]
+    place = held.index.unsqueeze(2) * claims.shape[1] + rows.unsqueeze(1)
+    known = mixing.known[table].gather(1, rows).unsqueeze(1)
+    found = rate(claims.view(-1, COLUMNS)[place.flatten()]).view(place.shape) * known
+    total = found.new_zeros(*place.shape[:2], batch.labels.shape[1])
+    for field in mixing.gradients.model.tables[table].fields:
+        total = total + found.gather(2, batch.inputs[field].unsqueeze(1).expand_as(total))
+    return total
+
+
+def _learn_trust(links: Sequence[Links[Any]], present: Tensor, agreed: Tensor, size: Tensor) -> Tensor:
+    """Note the evidence of a round; how far each neighbour is believed now, [g, P], and 0 if it is not present."""
+    found = [[0.0] * row.shape[0] for row in present]
+    for row, each, there, some, much in zip(
+        found, links, present.tolist(), agreed.tolist(), size.tolist(), strict=True
+    ):
+        for place, peer in enumerate(each.neighbours):
+            if there[place]:
+                link = each.known[peer]
+                link.agreed, link.told = MEMORY * link.agreed + some[place], MEMORY * link.told + much[place]
+                row[place] = trust_in(link)
+    return agreed.new_tensor(found)

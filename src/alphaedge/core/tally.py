@@ -1,0 +1,80 @@
+"""Tallies: what edges have counted of an id. They add up, where parameters can only be averaged.
+
+An edge counts, for each id, the events n that it has learned from and the sum S of their labels, standardised by the
+edge's own labels so far, (y - mean) / deviation. So tallies of edges with other base rates or other units can be added.
+A model is told three numbers of an id, as of before the batch:
+
+    rate = S / (n + c),     own rate = S_i / (n_i + c),     amount = log(1 + n) / 4
+
+where S = S_i + sum_j t_j S_j and n = n_i + sum_j t_j n_j are of the edge itself and of the peers that it hears, by its
+trust t_j in them, and c = ``SMOOTHING`` events without a tendency stand for what is not known yet.
+
+An edge publishes its own tally alone, never what it has heard, so nothing is counted twice. Trust is learned
+(``core.hearing``): a peer is believed as far as its tallies have told the edge's own labels in advance.
+
+A row of a tallied id table is [parameters | own tally | heard].
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import torch
+from torch import Tensor
+
+COLUMNS: Final = 2  # of a tally: events, and the sum of their standardised labels
+TOLD: Final = 3  # what a model is told of an id: rate, own rate, amount
+SMOOTHING: Final = 4.0
+LABELS: Final = "alphaedge.labels"  # a buffer [3]: labels seen, their mean and their variance
+LABEL_MEMORY: Final = 20_000.0  # labels after which older ones fade
+LARGEST: Final = 10.0  # standard deviations that a label counts at most, so that one outlier is no reputation
+SMALLEST_VARIANCE: Final = 1e-12
+
+
+def tell(rows: Tensor, width: int) -> Tensor:
+    """What a model is told of ids, [..., 3], from their rows [..., columns]; width: of the parameters."""
+    own, heard = torch.split_with_sizes(rows[..., width:], [COLUMNS, COLUMNS], dim=-1)
+    events = own[..., 0] + heard[..., 0]
+    return torch.stack([rate(own + heard), rate(own), torch.log1p(events) / 4], dim=-1)
+
+
+def rate(tallies: Tensor) -> Tensor:
+    """The mean standardised label of ids, drawn towards 0 where it was counted on few events."""
+    return tallies[..., 1] / (tallies[..., 0] + SMOOTHING)
+
+
+def standardise(statistics: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Labels [k, B] in deviations from the mean of all so far, these included; and the statistics [k, 3] after them."""
+    seen, mean, variance = statistics.unbind(1)
+    new, past = labels.shape[1], seen.clamp(max=LABEL_MEMORY)
+    share, middle = new / (past + new), labels.mean(1)
+    gap = middle - mean
+    # The batch update of Chan, Golub and LeVeque, with a bounded weight of the past.
+    spread = (labels - middle.unsqueeze(1)).square().mean(1)
+    variance = (1 - share) * variance + share * spread + share * (1 - share) * gap * gap
+    after = torch.stack([seen + new, mean + share * gap, variance], dim=1)
+    return deviations(after, labels), after
+
+
+def deviations(statistics: Tensor, labels: Tensor) -> Tensor:
+    """Labels [k, B] in standard deviations from the mean; 0 if they do not vary."""
+    _, mean, variance = statistics.unsqueeze(2).unbind(1)
+    scale = torch.where(variance > SMALLEST_VARIANCE, variance.clamp(min=SMALLEST_VARIANCE).rsqrt(), 0)
+    return ((labels - mean) * scale).clamp(-LARGEST, LARGEST)
+
+
+def count(places: Sequence[Tensor], labels: Tensor, rows: int) -> Tensor:
+    """The tallies of a batch, [k, rows, 2]; places: for each field, which row each example names, [k, B]."""
+    found = labels.new_zeros(labels.shape[0] * rows, COLUMNS)
+    news = torch.stack([torch.ones_like(labels), labels], dim=-1).view(-1, COLUMNS)
+    first = torch.arange(len(labels), device=labels.device).unsqueeze(1) * rows
+    for place in places:
+        found.index_add_(0, (first + place).view(-1), news)
+    return found.view(-1, rows, COLUMNS)
+
+
+def possible(claims: Tensor) -> Tensor:
+    """Tallies that somebody claims, cut to what can be true."""
+    events, total = claims.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).unbind(-1)
+    events = events.clamp(min=0)
+    bound = LARGEST * events
+    return torch.stack([events, torch.minimum(torch.maximum(total, -bound), bound)], dim=-1)

@@ -48,7 +48,7 @@ def readings() -> dict[str, Method]:
         "publish the mixed model": replace(base, publish="mixed"),
         "no training on aggregation batches": replace(base, train_on_aggregation=False),
         "no cold start from peers": replace(base, adopt_rows=False),
-        "E = 10": replace(base, aggregate_every=10),
+        "E = 20": replace(base, aggregate_every=20),
         "no home model": replace(base, home=None),
         "home model, half of each predicts": replace(base, home=Home(start=0.5, prior=1e12)),
         "randps()": randps(),

@@ -12,6 +12,7 @@ from typing import final
 
 import torch
 
+from alphaedge.core.exchange import Precision
 from alphaedge.core.gradients import OneAtATime
 from alphaedge.core.methods import alphaedge
 from alphaedge.core.model import Model
@@ -79,11 +80,11 @@ class Edge:
         self.traffic[kind].add(Traffic(1, len(request), len(answer), answering.model_bytes()))
 
 
-def measure(data: Dataset, settings: Settings, *, bfloat16: bool) -> dict[str, Traffic]:
+def measure(data: Dataset, settings: Settings, *, precision: Precision) -> dict[str, Traffic]:
     """Let all edges learn from the stream; return their traffic by kind."""
     torch.manual_seed(0)
     first = settings.base.make(data)
-    edges = _start_edges(data, settings, first, bfloat16=bfloat16)
+    edges = _start_edges(data, settings, first, precision)
     keys = _keys_by_field(data, first)
     for number, batch in _batches_in_order(data, settings.size):
         stream, part = data.streams[number], slice(batch * settings.size, (batch + 1) * settings.size)
@@ -100,16 +101,16 @@ def measure(data: Dataset, settings: Settings, *, bfloat16: bool) -> dict[str, T
     return total
 
 
-def _start_edges(data: Dataset, settings: Settings, first: Model, *, bfloat16: bool) -> dict[str, Edge]:
+def _start_edges(data: Dataset, settings: Settings, first: Model, precision: Precision) -> dict[str, Edge]:
     """Create one edge per stream, all with the parameters of the first model."""
-    method, parameters = alphaedge(), first.module.state_dict()
+    method, parameters = alphaedge(precision=precision), first.module.state_dict()
     edges: dict[str, Edge] = {}
     for number in range(len(data.streams)):
         model = settings.base.make(data)
         model.module.load_state_dict(parameters)
         capacities = [table.rows for table in model.tables]
         learner = Learner(OneAtATime(model), method, settings.online, name=str(number), seed=0, capacities=capacities)
-        edges[learner.name] = Edge(learner, Pulls(learner, SCHEMA, bfloat16=bfloat16))
+        edges[learner.name] = Edge(learner, Pulls(learner, SCHEMA))
     for edge in edges.values():
         edge.learner.join(list(edges))
     return edges
@@ -188,8 +189,10 @@ def main() -> None:
         settings = Settings(data="movielens")
         data = movielens.load()
     rows, figures = [], {}
-    for bfloat16 in (False, True):
-        by_kind = measure(data, settings, bfloat16=bfloat16)
+    precisions: tuple[Precision, ...] = ("full", "bfloat16")
+    for precision in precisions:
+        bfloat16 = precision == "bfloat16"
+        by_kind = measure(data, settings, precision=precision)
         pulls = Traffic()
         for kind in (NEWCOMER, KNOWN_PEER):
             pulls.add(by_kind[kind])

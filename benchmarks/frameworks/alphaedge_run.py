@@ -13,6 +13,7 @@ import torch
 from alphaedge.core.fields import Field
 from alphaedge.core.model import Model
 from alphaedge.data.stream import Dataset, Stream
+from alphaedge.settings import MethodSettings
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.task import Task, WorkerCache, run_task
 from benchmarks.frameworks import BATCH
@@ -35,9 +36,9 @@ def make_model(size: int) -> Model:
 
 def measure(work: Work, method: str) -> tuple[int, Stopwatch, float]:
     """Return the edge-batches, time and mean squared error of a whole run, the second one in this process."""
-    settings = Settings(data="airquality", batch_size=BATCH, rate=RATE, methods=(method,)).resolved()
+    period = MethodSettings(aggregate_every=PERIOD)
+    settings = Settings(data="airquality", batch_size=BATCH, rate=RATE, methods=(method,), method=period).resolved()
     chosen = settings.method.apply(method)
-    assert chosen.aggregate_every == PERIOD
     model = partial(make_model, work.inputs.shape[1])
     task = Task(settings, method, chosen, (0,), dataset(work), model)
     cache, watch = WorkerCache(), Stopwatch()

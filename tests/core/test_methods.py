@@ -92,10 +92,10 @@ def test_the_trusting_alphaedge_differs_in_trial_and_reset_alone() -> None:
     assert alphaedge_trusting() == alphaedge(trial=None, home=Home())
 
 
-def test_k_is_the_same_for_all_methods() -> None:
+def test_k_and_e_are_the_same_for_all_methods_but_the_literal_readings() -> None:
     peers = [m().selection.peers for m in (alphaedge, randps, fedweight, uniweight)]
     assert peers == [5] * 4
-    assert {method(name).aggregate_every for name in METHODS} == {20}
+    assert {method(name).aggregate_every for name in METHODS if not name.endswith("-paper")} == {10}
 
 
 @pytest.mark.parametrize("make", [alphaedge_paper, randps_paper, nops_paper])
@@ -105,6 +105,7 @@ def test_the_papers_reading_is_literal(make: Callable[[], Method]) -> None:
         steps=10, rate=0.001, start=1.0, newcomer=0.0, remember=False, weight_batches=1, prior=0.0
     )
     assert paper.aggregate_every == 20
+    assert paper.precision == "full"
     assert paper.train_on_aggregation is False
     assert paper.adopt_rows is False
     assert paper.statistics == "local"

@@ -65,7 +65,7 @@ def test_the_file_that_init_writes_names_every_key_with_its_default(tmp_path: Pa
         ("feedback", "window_seconds"),
         ("model", "batch_size"),
         ("model", "rate"),
-        ("peers", "bfloat16"),
+        ("peers", "deadline_seconds"),
     ):
         assert shown[part][key] == written_out[part][key]
 

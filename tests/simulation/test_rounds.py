@@ -12,6 +12,7 @@ from torch import Tensor
 
 from alphaedge import Conditions, Learned, Method, simulate
 from alphaedge.core.aggregation import HeldModels
+from alphaedge.core.exchange import as_published
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.methods import alphaedge, alphaedge_paper, fedweight, noagg, nops, uniweight
 from alphaedge.core.round import Round
@@ -52,7 +53,7 @@ class PublicationWatch:
             real_start(published, state, *args)
             for edge in range(len(state)):
                 tables = [torch.full_like(t.value[edge], torch.nan) for t in state.tables]  # never trained
-                self.log[edge] = [[state.dense[edge].clone(), *tables]]
+                self.log[edge] = [[as_published(state.dense[edge], "bfloat16"), *tables]]
 
         def publish(
             published: Publications, edges: Tensor, state: ModelState, trained: list[Tensor], records: Tensor
@@ -61,8 +62,9 @@ class PublicationWatch:
             for edge in edges.tolist():
                 tables = []
                 for table, flags, before in zip(state.tables, trained, self.log[edge][-1][1:], strict=True):
-                    tables.append(torch.where(flags[edge].unsqueeze(1), table.value[edge], before))
-                self.log[edge].append([state.dense[edge].clone(), *tables])
+                    rows = as_published(table.value[edge], "bfloat16")
+                    tables.append(torch.where(flags[edge].unsqueeze(1), rows, before))
+                self.log[edge].append([as_published(state.dense[edge], "bfloat16"), *tables])
 
         def group_mix(world: World, edges: list[int]) -> None:
             mixing = [e for e in edges if any(world.present(e))]

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from alphaedge import Conditions, Dataset, Field, Greedy, Learned, MethodSettings, Random, Stream, simulate
+from alphaedge.core.exchange import Precision
 from alphaedge.core.methods import alphaedge, nops, randps, uniweight
 from alphaedge.simulation import engine
 from alphaedge.simulation.world import World
@@ -16,8 +17,8 @@ from alphaedge.simulation.world import World
 from .fleets import factors, linear, measured, seen, shop, shop_model
 
 SIZE = 4
-DENSE = 4 * 4  # three weights and a bias of float32
-USER_ROW, ITEM_ROW = 2 * 4, 3 * 4
+DENSE = 2 * 4  # three weights and a bias, published in bfloat16
+USER_ROW, ITEM_ROW = 2 * 2, 2 * 3
 EVERY = 2
 
 
@@ -127,17 +128,18 @@ def test_full_is_at_least_common_is_at_least_changed() -> None:
     assert share["nops"] < share["randps"]
 
 
+@pytest.mark.parametrize(("precision", "size"), [("bfloat16", 2), ("full", 4)])
 @pytest.mark.parametrize("method", ["alphaedge", "fedweight"])
-def test_without_id_tables_there_is_nothing_to_save(method: str) -> None:
+def test_without_id_tables_there_is_nothing_to_save(method: str, precision: Precision, size: int) -> None:
     found = simulate(
         methods=[method],
         data=measured(3, 20),
         model=linear,
         batch_size=5,
-        method=MethodSettings(aggregate_every=5),
+        method=MethodSettings(aggregate_every=5, precision=precision),
     )
     sent = found.summary()["methods"][method]["bytes"]
-    assert sent["full"] == sent["common"] == sent["changed"] == 12 * found.pulls["count"].sum() > 0
+    assert sent["full"] == sent["common"] == sent["changed"] == 3 * size * found.pulls["count"].sum() > 0
 
 
 def test_several_seeds_add_up() -> None:

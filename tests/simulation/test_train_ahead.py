@@ -69,7 +69,7 @@ def test_what_is_mixed_has_not_seen_the_batches_that_weights_are_learned_on() ->
     """At the first mix, it is the model after five batches; published is the model after eight."""
     alone = seen(data=data(), methods={"m": noagg()}, **SHARED)
     with watched() as mixes:
-        seen(data=data(), methods={"m": method()}, **SHARED)
+        seen(data=data(), methods={"m": method(precision="full")}, **SHARED)
     mixed, published, records = mixes[0]
     x = data().streams[0].inputs["x"]
 

@@ -75,7 +75,7 @@ def simulate(
     memory: Annotated[
         str | None, option("Memory for all processes together, such as 8G. Default: as it comes.", metavar="SIZE")
     ] = None,
-    aggregate_every: Annotated[int | None, option("E: batches per aggregation. Default: 20.", panel=_METHOD)] = None,
+    aggregate_every: Annotated[int | None, option("E: batches per aggregation. Default: 10.", panel=_METHOD)] = None,
     peers: Annotated[int | None, option("K: neighbours of an edge. Default: 5.", panel=_METHOD)] = None,
     replace: Annotated[int | None, option("K': neighbours replaced per selection. Default: 1.", panel=_METHOD)] = None,
     select_every: Annotated[int | None, option("m: aggregations per selection. Default: 1.", panel=_METHOD)] = None,

@@ -2,15 +2,18 @@
 
 On the edge's own revealed batches, with standardised labels z and the rate r_j that peer j's tallies give each example
 (the sum over its ids), the best factor of r_j is sum(z r_j) / sum(r_j^2): about 1 for a peer whose users and items are
-like the edge's own, 0 for one that knows nothing about them, negative for a liar. Trust is that factor,
+like the edge's own, 0 for one that knows nothing about them, negative for a liar. Trust is that factor, less one
+standard error, so that nobody is believed by chance:
 
-    t_j = clip( (P_j + c t_0) / (Q_j + c), 0, 1 ),      P_j <- memory P_j + sum(z r_j),  Q_j <- memory Q_j + sum(r_j^2)
+    t_j = clip( (P_j + c t_0 - sqrt(Q_j)) / (Q_j + c), 0, 1 )
 
-over the rounds so far. And no peer counts for more events than ``MAX_EVENTS_RATIO`` times those that the edge itself
-has counted, whatever it claims.
+with P_j <- memory P_j + sum(z r_j) and Q_j <- memory Q_j + sum(r_j^2) over the rounds so far. (The labels z have
+variance 1, so sum(z r_j) has variance Q_j where r_j tells nothing.) And no peer counts for more events than
+``MAX_EVENTS_RATIO`` times those that the edge itself has counted, whatever it claims.
 """
 
 from collections.abc import Sequence
+from math import sqrt
 from typing import Any, Final
 
 import torch
@@ -54,7 +57,7 @@ def add_up(claims: Tensor, trust: Tensor, own: Tensor) -> Tensor:
 
 def trust_in(link: Link) -> float:
     """How far an edge believes the tallies of a peer, from 0 to 1."""
-    return min(1.0, max(0.0, (link.agreed + PRIOR * FIRST_TRUST) / (link.told + PRIOR)))
+    return min(1.0, max(0.0, (link.agreed + PRIOR * FIRST_TRUST - sqrt(link.told)) / (link.told + PRIOR)))
 
 
 def _evidence(mixing: Mixing, claims: dict[int, Tensor]) -> tuple[Tensor, Tensor]:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, final
 
 from alphaedge.core.aggregation import Aggregation
+from alphaedge.core.exchange import Precision
 from alphaedge.core.home import Home
 from alphaedge.core.model import TableLayout
 from alphaedge.core.rule_check import check_rule
@@ -46,7 +47,8 @@ from alphaedge.core.selection import Selection
 from alphaedge.core.trial import Trial
 from alphaedge.errors import check_choice, check_number
 
-RESET_AFTER: Final = 40  # batches; two aggregation periods
+RESET_AFTER: Final = 40  # batches; four aggregation periods
+PAPER_PERIOD: Final = 20  # E in the paper
 
 
 @final
@@ -67,6 +69,7 @@ class Method:
     adopt_rows: whether an id that only peers know starts from their weighted mean (cold start).
     publish: what peers may pull: the model as ``"trained"``, published before the mix, or as ``"mixed"``, after it.
         A mixed model holds little of the edge's own last training, and every further mix thins that again.
+    precision: of published numbers: ``"bfloat16"``, half the bytes with three digits, or ``"full"`` (core.exchange).
     statistics: running statistics (buffers) stay ``"local"`` or are ``"mixed"`` like parameters.
     tallies: whether an edge knows only its ``"own"`` tallies of ids, or pulls those of its peers as well, ``"shared"``
         (core.tally).
@@ -76,12 +79,13 @@ class Method:
 
     aggregation: Aggregation
     selection: Selection
-    aggregate_every: int = 20
+    aggregate_every: int = 10
     pull_ahead: int = 0
     train_on_aggregation: bool = True
     train_ahead: bool = True
     adopt_rows: bool = True
     publish: Literal["trained", "mixed"] = "trained"
+    precision: Precision = "bfloat16"
     statistics: Literal["local", "mixed"] = "local"
     tallies: Literal["own", "shared"] = "own"
     home: Home | None = None
@@ -93,6 +97,7 @@ class Method:
         check_number("aggregate_every", self.aggregate_every, low=1, whole=True)
         check_number("pull_ahead", self.pull_ahead, low=0, high=self.aggregate_every - 1, whole=True)
         check_choice("publish", self.publish, ["trained", "mixed"])
+        check_choice("precision", self.precision, ["bfloat16", "full"])
         check_choice("statistics", self.statistics, ["local", "mixed"])
         check_choice("tallies", self.tallies, ["own", "shared"])
 
@@ -152,7 +157,7 @@ def noagg(**changes: Any) -> Method:
 
 
 def alphaedge_paper(**changes: Any) -> Method:
-    """AlphaEdge as printed: weight rate 0.001, newcomers at 0, peers replaced in any case, no cold start, the
+    """AlphaEdge as printed: E = 20, weight rate 0.001, newcomers at 0, peers replaced in any case, no cold start, the
     aggregation batch not trained on, no training ahead of the mix, no home model."""
     return _as_printed(changes, selection=Greedy(keep_better=False, useless=0.0))
 
@@ -219,8 +224,8 @@ def multi_krum(**changes: Any) -> Method:
 
 def _as_printed(changes: Mapping[str, Any], *, selection: Selection) -> Method:
     """What the literal readings of the three learned methods have in common."""
-    literal = {"train_on_aggregation": False, "train_ahead": False, "adopt_rows": False}
-    return _composed(changes, aggregation=Learned.paper(), selection=selection, **literal)
+    literal = {"train_on_aggregation": False, "train_ahead": False, "adopt_rows": False, "precision": "full"}
+    return _composed(changes, aggregation=Learned.paper(), selection=selection, aggregate_every=PAPER_PERIOD, **literal)
 
 
 def _composed(changes: Mapping[str, Any], **parts: Any) -> Method:

@@ -199,9 +199,9 @@ class NatsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class PeersConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The port for peers. address: how they reach it, if not by host and port. seeds: some edges to contact first.
 
-    certificate, key, authority: files of ``alphaedge certs``; an edge without them has no peers. bfloat16: whether
-    models travel in half the bytes, with three digits. deadline_seconds: for a whole pull. max_connections: that peers
-    may have open at once. max_requests_per_second: of each peer; every megabyte counts as one.
+    certificate, key, authority: files of ``alphaedge certs``; an edge without them has no peers.
+    deadline_seconds: for a whole pull. max_connections: that peers may have open at once. max_requests_per_second: of
+    each peer; every megabyte counts as one.
     """
 
     host: str = "127.0.0.1"
@@ -211,7 +211,6 @@ class PeersConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     certificate: str | None = None
     key: str | None = None
     authority: str | None = None
-    bfloat16: bool = False
     deadline_seconds: Positive = 15.0
     max_connections: Count = 256
     max_requests_per_second: Positive = 100.0

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from alphaedge.core.aggregation import HeldModels
+from alphaedge.core.exchange import Precision, as_published
 from alphaedge.core.start import median
 from alphaedge.core.state import ModelState
 
@@ -32,14 +33,20 @@ class Publications:
     which publication a row last changed, 0 for a row that its edge has never trained; such rows are zero here.
 
     All are in one pool, of ``depth * n`` places and some more for guests: publications of other shards. told: how many
-    numbers of a row are published, per id table.
+    numbers of a row are published, per id table. precision: see ``core.exchange``.
     """
 
     def __init__(
-        self, state: ModelState, depth: int, statistics: tuple[str, ...], told: Sequence[int], guests: int = 0
+        self,
+        state: ModelState,
+        depth: int,
+        statistics: tuple[str, ...],
+        told: Sequence[int],
+        guests: int = 0,
+        precision: Precision = "full",
     ) -> None:
         n, device = len(state), state.device
-        self.depth, self.n = depth, n
+        self.depth, self.n, self.precision = depth, n, precision
         size = depth * n + guests
         self.number = torch.zeros(n, dtype=torch.long, device=device)
         self.all_records = torch.zeros(size, dtype=torch.long, device=device)
@@ -51,7 +58,7 @@ class Publications:
         self.all_statistics = {
             name: state.buffers[name].new_zeros(size, *state.buffers[name].shape[1:]) for name in statistics
         }
-        self.dense[:] = state.dense
+        self.dense[:] = as_published(state.dense, precision)
         for name, pool in self.statistics.items():
             pool[:] = state.buffers[name]
 
@@ -92,7 +99,7 @@ class Publications:
         before = self.number[edges] % self.depth
         self.number[edges] += 1
         now = self.number[edges] % self.depth
-        self.dense[now, edges] = state.dense[edges]
+        self.dense[now, edges] = as_published(state.dense[edges], self.precision)
         self.records[now, edges] = records[edges]
         for name, pool in self.statistics.items():
             pool[now, edges] = state.buffers[name][edges]
@@ -105,7 +112,7 @@ class Publications:
             source = edges[which] * table.value.shape[1] + row
             target = now[which] * table.value.shape[0] * table.value.shape[1] + source
             rows = table.value.view(-1, table.value.shape[-1]).index_select(0, source)
-            pool.view(-1, numbers).index_copy_(0, target, rows[:, :numbers])
+            pool.view(-1, numbers).index_copy_(0, target, as_published(rows[:, :numbers], self.precision))
             version.view(-1).index_copy_(0, target, self.number[edges][which].to(torch.int32))
 
     def places(self, edges: Tensor, numbers: Tensor) -> Tensor:

@@ -79,7 +79,8 @@ class World:
         shared = method.statistics == "mixed" or (conditions.bootstrap and bool(conditions.joins))
         statistics = gradients.model.statistics() if shared else ()
         told = [method.told(table) for table in gradients.model.tables]
-        self.published = Publications(models, generations(method, conditions, timelines), statistics, told, guests)
+        depth = generations(method, conditions, timelines)
+        self.published = Publications(models, depth, statistics, told, guests, method.precision)
         # These are of every edge of the fleet, by its number; all else is of the edges here.
         self.published_at: list[list[float]] = [[] for _ in range(total)]  # the moments, from the first on
         self.announced: list[list[Announcement]] = [[(-1.0, {})] for _ in range(total)]  # the last two of each edge

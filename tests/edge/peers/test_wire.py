@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load, save
 
+from alphaedge.core.exchange import Precision, as_published
 from alphaedge.edge.learning.publication import PulledModel, PullRequest
 from alphaedge.edge.peers import key_lists, wire
 from alphaedge.edge.peers.answer_check import MAX_SIZE_RATIO, ExpectedAnswer
@@ -40,8 +41,8 @@ def unpack(data: bytes, lists: Sequence[KeyList] = (), max_keys: int = 100) -> t
     return unpack_request(data, "s1", 2, lists, max_keys=max_keys)
 
 
-def packed(pull: PulledModel, schema: str = "s1", half: bool = False) -> bytes:
-    return pack_pull(pull, LIST, schema, bfloat16=half)
+def packed(pull: PulledModel, schema: str = "s1", precision: Precision = "full") -> bytes:
+    return pack_pull(pull, LIST, schema, precision)
 
 
 def same(one: PulledModel, two: PulledModel, tolerance: float = 0.0) -> bool:
@@ -55,13 +56,18 @@ def test_an_answer_arrives_as_it_was_sent() -> None:
     assert same(EXPECTED.check(packed(PULL)), PULL)
 
 
-def test_half_the_bytes_give_three_digits() -> None:
-    whole, half = packed(PULL), packed(PULL, half=True)
+def test_what_is_published_in_bfloat16_arrives_in_fewer_bytes_as_it_was_published() -> None:
+    rounded = replace(
+        PULL,
+        dense=as_published(PULL.dense, "bfloat16"),
+        rows=tuple(as_published(rows, "bfloat16") for rows in PULL.rows),
+    )
+    whole, half = packed(rounded), packed(rounded, precision="bfloat16")
     assert len(half) < len(whole)
     found = EXPECTED.check(half)
+    assert same(found, rounded), "neither keys nor running statistics are ever rounded"
     assert same(found, PULL, 0.01)
     assert found.dense.dtype == torch.float32
-    assert torch.equal(found.keys[0], PULL.keys[0]), "keys are never rounded"
 
 
 SETS = st.lists(st.sets(st.integers(0, 2**61)), min_size=2, max_size=2)

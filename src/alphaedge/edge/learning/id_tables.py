@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from alphaedge.core.exchange import Precision, as_published
 from alphaedge.core.state import TableState
 from alphaedge.core.tally import COLUMNS
 from alphaedge.edge.inputs.lookup import NO_KEY, find_rows, initial_rows
@@ -101,11 +102,10 @@ class IdRows:
         fresh, self.moved, self.fresh = self.fresh, [], []
         return moved, fresh
 
-    def publish(self, number: int) -> None:
+    def publish(self, number: int, precision: Precision) -> None:
         """Publish the rows that were trained since the last publication."""
-        value = self._copies[0].value[0, :-1]
-        told = self.published.shape[1]
-        self.published[self.trained], self.version[self.trained] = value[self.trained, :told], number
+        rows = self._copies[0].value[0, :-1][self.trained, : self.published.shape[1]]
+        self.published[self.trained], self.version[self.trained] = as_published(rows, precision), number
         self.trained[:] = False
 
     def untrained(self) -> TableState:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from alphaedge.core.batch import Batch
+from alphaedge.core.exchange import as_published
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.home import combine, no_evidence, parabola
 from alphaedge.core.links import Links
@@ -247,12 +248,13 @@ class Learner:
             return
         self.publication = self.snapshot(self.publication.number + 1)
         for table in self.tables:
-            table.publish(self.publication.number)
+            table.publish(self.publication.number, self.method.precision)
 
     def snapshot(self, number: int) -> Publication:
         """The mixed model as a publication of that number; its rows are in the tables."""
         statistics = {name: self.mixed.buffers[name][0].clone() for name in self.model.statistics()}
-        return Publication(number, self.records, self.mixed.dense[0].clone(), statistics)
+        dense = as_published(self.mixed.dense[0].clone(), self.method.precision)
+        return Publication(number, self.records, dense, statistics)
 
     def request(self, peer: str) -> PullRequest:
         """What to ask a neighbour for."""

@@ -56,7 +56,7 @@ class PeerDriver:
         self.config, self.learning, self.directory = config, learning, directory
         self._address, self._client, self._policy, self._credentials = address, client, policy, credentials
         self._me = Member(config.edge, config.region)
-        self._pulls = Pulls(learning.learner, learning.schema, bfloat16=config.peers.bfloat16)
+        self._pulls = Pulls(learning.learner, learning.schema)
         method = learning.learner.method
         self._decisions = PeerDecisions(
             self._me,

@@ -44,13 +44,13 @@ class LinkBytes:
 
 @final
 class Pulls:
-    """One edge's pulls. schema: what peers must share. bfloat16: whether its answers have half the precision.
+    """One edge's pulls. schema: what peers must share.
 
     Key lists are not part of the learner's state: after a restart all keys are sent again.
     """
 
-    def __init__(self, learner: Learner, schema: str, *, bfloat16: bool) -> None:
-        self.learner, self.schema, self.bfloat16 = learner, schema, bfloat16
+    def __init__(self, learner: Learner, schema: str) -> None:
+        self.learner, self.schema = learner, schema
         self._sent: dict[str, KeyList] = {}
         self._received = ReceivedLists()
         self._work: dict[str, float] = {}
@@ -115,7 +115,7 @@ class Pulls:
     def _answer(self, peer: str, request: PullRequest, listed: KeyList, *, rows_only: bool) -> bytes:
         with self._count_work(peer):
             pull = self.learner.publication.answer(request, self.learner.tables)
-            return pack_pull(pull, listed, self.schema, bfloat16=self.bfloat16, rows_only=rows_only)
+            return pack_pull(pull, listed, self.schema, self.learner.method.precision, rows_only=rows_only)
 
     def work(self, peer: str) -> float:
         """Seconds of CPU that the requests of a peer have taken since the start."""

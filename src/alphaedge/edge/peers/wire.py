@@ -15,6 +15,7 @@ from safetensors.torch import load as decode
 from safetensors.torch import save as encode
 from torch import Tensor
 
+from alphaedge.core.exchange import Precision
 from alphaedge.edge.learning.publication import PulledModel, PullRequest
 from alphaedge.edge.peers.key_lists import KEY_BYTES, KeyList, declared_count, pack_keys, pack_places, unpack_keys
 from alphaedge.errors import KeyListError, KeyListForgotten, ModelRefused, PeerRequestTooLarge
@@ -106,14 +107,14 @@ def unpack_request(
 
 
 def pack_pull(
-    pull: PulledModel, listed: KeyList, schema: str, *, bfloat16: bool = False, rows_only: bool = False
+    pull: PulledModel, listed: KeyList, schema: str, precision: Precision = "full", *, rows_only: bool = False
 ) -> bytes:
-    """Encode an answer. bfloat16: send parameters in half the size, with three digits."""
-    tensors = {"dense": pull.dense, **{f"buffer.{name}": b for name, b in pull.statistics.items()}}
-    tensors = {} if rows_only else tensors
+    """Encode an answer. precision: that the numbers were published in, so that nothing is lost on the way."""
+    tensors = {} if rows_only else {"dense": pull.dense}
     tensors |= {f"rows.{t}": rows for t, rows in enumerate(pull.rows)}
-    if bfloat16:
-        tensors = {n: x.bfloat16() if x.is_floating_point() else x for n, x in tensors.items()}
+    if precision == "bfloat16":
+        tensors = {name: x.bfloat16() for name, x in tensors.items()}
+    tensors |= {} if rows_only else {f"buffer.{name}": b for name, b in pull.statistics.items()}
     tensors |= {f"places.{t}": pack_places(listed.keys[t], keys) for t, keys in enumerate(pull.keys)}
     about = AnswerHeader(schema=schema, number=pull.number, records=pull.records)
     made = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}

@@ -109,7 +109,7 @@ def test_each_step_takes_the_next_of_the_weight_batches(steps: int) -> None:
 def test_weights_are_drawn_towards_records_before_they_are_learned() -> None:
     case, raw = mix_case("deepfm", seed=4), torch.rand(3, 5).double() + 0.2
     records = torch.randint(1, 900, (3, 5)).double()
-    _, after = case.mix(Learned(rate=0.05, prior=0.3), raw, records=records)
+    _, after = case.mix(Learned(steps=10, rate=0.05, prior=0.3), raw, records=records)
     _, expected = case.mix(learning(rate=0.05), towards_records(raw, case.held.present, records, 0.3))
     assert torch.equal(after.raw, expected.raw)
     assert not torch.equal(after.raw, case.mix(learning(rate=0.05), raw, records=records)[1].raw)
@@ -180,7 +180,7 @@ def test_weights_never_fall_below_zero(toy: Toy, steps: int) -> None:
 @given(toys())
 def test_a_silent_peer_keeps_its_weight_and_its_adam_state(toy: Toy) -> None:
     numbers = {"m": torch.rand_like(toy.raw), "v": torch.rand_like(toy.raw), "steps": torch.full_like(toy.raw, 3)}
-    after = toy.learn(Weights(toy.raw, numbers), Learned(rate=0.2))
+    after = toy.learn(Weights(toy.raw, numbers), Learned(steps=10, rate=0.2))
     silent = torch.cat([torch.zeros_like(toy.present[:, :1]), ~toy.present], dim=1)
     assert after.numbers.keys() == numbers.keys()
     for now, then in ((after.raw, toy.raw), *((after.numbers[name], numbers[name]) for name in numbers)):

@@ -47,7 +47,7 @@ class Learned:
 
     uses_peers: ClassVar[bool] = True
 
-    steps: int = 10
+    steps: int = 5
     rate: float = 0.2
     start: float = 1.0
     newcomer: float = 0.5
@@ -65,8 +65,8 @@ class Learned:
 
     @classmethod
     def paper(cls) -> "Learned":
-        """The literal reading: rate 0.001 on one batch, newcomers at 0, nothing remembered of a replaced peer."""
-        return cls(rate=0.001, newcomer=0.0, remember=False, weight_batches=1, prior=0.0)
+        """The literal reading: 10 steps at 0.001 on one batch, newcomers at 0, nothing kept of a replaced peer."""
+        return cls(steps=10, rate=0.001, newcomer=0.0, remember=False, weight_batches=1, prior=0.0)
 
     @property
     def memory(self) -> PeerMemory:

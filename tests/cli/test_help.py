@@ -12,7 +12,7 @@ from alphaedge.attacks.catalog import ATTACKS
 from alphaedge.cli import app, choices
 from alphaedge.core.methods import METHODS
 from alphaedge.experiments.plan import EXPERIMENTS, OTHER_EXPERIMENTS
-from alphaedge.experiments.suites import DATA_SETS, DEVELOPMENT
+from alphaedge.experiments.suites import DATA_SETS, DEVELOPMENT, REPORTING
 from alphaedge.settings import MethodSettings
 from alphaedge.simulation.catalog import CATALOG
 
@@ -35,6 +35,7 @@ def test_names_in_help_are_those_of_the_catalogs() -> None:
     assert OTHER_EXPERIMENTS == choices.OTHER_EXPERIMENTS
     assert DATA_SETS == choices.PAPER_DATA_SETS
     assert DEVELOPMENT == choices.DEVELOPMENT_DATA_SETS
+    assert REPORTING == choices.REPORTING_DATA_SETS
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,9 @@ EXPERIMENTS: Final = (
     "batch-size",
     "attacks",
 )
-OTHER_EXPERIMENTS: Final = ("development",)
+OTHER_EXPERIMENTS: Final = ("worth", "development")
 PAPER_DATA_SETS: Final = ("completejourney", "tafeng", "movielens", "airquality")
+REPORTING_DATA_SETS: Final = ("online-retail", "expedia", "birthdays", "film-genres")
 DEVELOPMENT_DATA_SETS: Final = (
     "flights",
     "parking",

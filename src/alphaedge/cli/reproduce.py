@@ -9,7 +9,13 @@ import typer
 
 from alphaedge.cli import options
 from alphaedge.cli.base import EXIT_INTERRUPTED, exit_on_error
-from alphaedge.cli.choices import DEVELOPMENT_DATA_SETS, EXPERIMENTS, OTHER_EXPERIMENTS, PAPER_DATA_SETS
+from alphaedge.cli.choices import (
+    DEVELOPMENT_DATA_SETS,
+    EXPERIMENTS,
+    OTHER_EXPERIMENTS,
+    PAPER_DATA_SETS,
+    REPORTING_DATA_SETS,
+)
 from alphaedge.cli.options import option
 from alphaedge.errors import InvalidValue, check_number
 
@@ -31,6 +37,8 @@ alphaedge reproduce table1 table3 --rivals --data movielens
 
 alphaedge reproduce table3 delay --data movielens,airquality --resume
 
+alphaedge reproduce worth --data movielens,film-genres --runs 3
+
 alphaedge reproduce development --quick --out results/development
 """
 QUICK_ROWS: Final = 40_000
@@ -49,7 +57,7 @@ def reproduce(
         str | None,
         option(
             f"Data sets, separated by commas. Default: {','.join(PAPER_DATA_SETS)}; "
-            f"for development {','.join(DEVELOPMENT_DATA_SETS)}.",
+            f"for worth {','.join(REPORTING_DATA_SETS)} as well; for development {','.join(DEVELOPMENT_DATA_SETS)}.",
             metavar="NAME,...",
         ),
     ] = None,
@@ -108,16 +116,25 @@ def _plan(experiments: list[str], data: str | None, runs: int, rows: int | None,
     expanded = (name for e in experiments for name in (EXPERIMENTS if e == "all" else (e,)))
     names = tuple(dict.fromkeys(expanded))
     if data is None:
-        return Plan(experiments=names, runs=runs, rows=rows)
+        return Plan(experiments=names, runs=runs, rows=rows, rivals=rivals)
     data_sets = tuple(d.strip() for d in data.split(",") if d.strip())
     if not data_sets:
         raise InvalidValue("data", data, "one of " + ", ".join(PAPER_DATA_SETS))
     # A data set counts for the experiments that have it. One that none of those asked for has is refused.
     development = tuple(d for d in data_sets if d in DEVELOPMENT_DATA_SETS) if "development" in names else ()
-    papers = tuple(d for d in data_sets if d in PAPER_DATA_SETS or d not in development)
-    if names == OTHER_EXPERIMENTS:
+    reporting = tuple(d for d in data_sets if d in REPORTING_DATA_SETS) if "worth" in names else ()
+    papers = tuple(d for d in data_sets if d in PAPER_DATA_SETS or d not in (*development, *reporting))
+    if names == ("development",):
         development, papers = data_sets, ()
-    return Plan(experiments=names, data=papers, development=development, runs=runs, rows=rows, rivals=rivals)
+    return Plan(
+        experiments=names,
+        data=papers,
+        development=development,
+        reporting=reporting,
+        runs=runs,
+        rows=rows,
+        rivals=rivals,
+    )
 
 
 def _parse_rows(rows: str | None) -> int | None:

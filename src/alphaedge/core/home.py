@@ -72,9 +72,9 @@ class Home:
         tells = (parabola[..., :1] > 0).to(parabola.dtype)
         return self.memory * evidence + torch.cat([parabola, tells], dim=-1)
 
-    def unused(self, batches: Tensor, evidence: Tensor) -> Tensor:
-        """For how many batches in a row the mixed model has been of no use, after one more with this evidence."""
-        return torch.where(self.share(evidence) < UNUSED_SHARE, batches + 1, 0)
+    def unused(self, batches: Tensor, share: Tensor) -> Tensor:
+        """For how many batches in a row the mixed model has been of no use, after one more, with this share since."""
+        return torch.where(share < UNUSED_SHARE, batches + 1, 0)
 
     def is_lost(self, batches: Tensor) -> Tensor:
         """Whether a mixed model that was of no use for so many batches is to start anew from the home model."""

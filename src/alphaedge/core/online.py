@@ -73,9 +73,9 @@ def _count(models: ModelState, batch: Batch, model: Model) -> None:
     labels, models.buffers[LABELS] = standardise(models.buffers[LABELS], batch.labels)
     for table, layout, rows in zip(models.tables, model.tables, batch.rows, strict=True):
         if layout.tallied:
-            news = count([batch.inputs[field] for field in layout.fields], labels, rows.shape[1])
             own = table.value.view(-1, table.value.shape[2])[:, table.width : table.width + COLUMNS]
-            own.index_add_(0, table.flat(rows), news.view(-1, COLUMNS))
+            flat = table.flat(rows).view(rows.shape)
+            count(own, [flat.gather(1, batch.inputs[field]) for field in layout.fields], labels)
 
 
 def _step(models: ModelState, batch: Batch, gradients: Gradients, online: Online) -> tuple[Tensor, Tensor]:

@@ -46,10 +46,9 @@ def standardise(statistics: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Labels [k, B] in deviations from the mean of all so far, these included; and the statistics [k, 3] after them."""
     seen, mean, variance = statistics.unbind(1)
     new, past = labels.shape[1], seen.clamp(max=LABEL_MEMORY)
-    share, middle = new / (past + new), labels.mean(1)
-    gap = middle - mean
+    spread, middle = torch.var_mean(labels, dim=1, correction=0)
+    share, gap = new / (past + new), middle - mean
     # The batch update of Chan, Golub and LeVeque, with a bounded weight of the past.
-    spread = (labels - middle.unsqueeze(1)).square().mean(1)
     variance = (1 - share) * variance + share * spread + share * (1 - share) * gap * gap
     after = torch.stack([seen + new, mean + share * gap, variance], dim=1)
     return deviations(after, labels), after
@@ -62,14 +61,11 @@ def deviations(statistics: Tensor, labels: Tensor) -> Tensor:
     return ((labels - mean) * scale).clamp(-LARGEST, LARGEST)
 
 
-def count(places: Sequence[Tensor], labels: Tensor, rows: int) -> Tensor:
-    """The tallies of a batch, [k, rows, 2]; places: for each field, which row each example names, [k, B]."""
-    found = labels.new_zeros(labels.shape[0] * rows, COLUMNS)
+def count(tallies: Tensor, places: Sequence[Tensor], labels: Tensor) -> None:
+    """Add labels [k, B] to the tallies [rows, 2] in place; places: for each field, the row of each example, [k, B]."""
     news = torch.stack([torch.ones_like(labels), labels], dim=-1).view(-1, COLUMNS)
-    first = torch.arange(len(labels), device=labels.device).unsqueeze(1) * rows
     for place in places:
-        found.index_add_(0, (first + place).view(-1), news)
-    return found.view(-1, rows, COLUMNS)
+        tallies.index_add_(0, place.reshape(-1), news)
 
 
 def possible(claims: Tensor) -> Tensor:

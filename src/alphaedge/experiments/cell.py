@@ -113,6 +113,8 @@ class CellResult(msgspec.Struct, frozen=True, kw_only=True):
     late: list[float | None] = []  # like per_seed, without the first quarter of all batches
     pooled: list[float | None] = []  # like per_seed, over all events of an edge at once instead of batch by batch
     losses: list[float | None] = []  # like per_seed: log loss, or mean squared error
+    first_sight: list[list[float | None]] = []  # like per_edge, over the events that name an id new to the edge
+    batches: list[int] = []  # of each edge
     names: list[str] = []  # of the edges
     bytes: tuple[int, int, int] = (0, 0, 0)  # of whole models, of common rows, of changed rows
     mixes: int = 0
@@ -135,6 +137,8 @@ class CellResult(msgspec.Struct, frozen=True, kw_only=True):
             late=[_late_score(r) for r in runs],
             pooled=[r.mean(r.pooled) for r in runs],
             losses=[r.mean(r.losses) for r in runs],
+            first_sight=[r.first_sight for r in runs],
+            batches=[len(runs[0].scores.filter(edge=e)) for e in edges],
             names=names,
             bytes=(full, common, changed),
             mixes=sum(r.weights.select("edge", "aggregation").n_unique() for r in runs if len(r.weights)),

@@ -9,7 +9,7 @@ from alphaedge.attacks.catalog import ATTACKS
 from alphaedge.core.methods import RIVALS
 from alphaedge.errors import InvalidValue
 from alphaedge.experiments.cell import Cell
-from alphaedge.experiments.suites import DATA_SETS, DEVELOPMENT, early_share
+from alphaedge.experiments.suites import DATA_SETS, DEVELOPMENT, REPORTING, early_share
 
 PLAIN_METHODS: Final = ("noagg", "fedweight", "uniweight")
 PAPER_METHODS: Final = ("randps-paper", "nops-paper", "alphaedge-paper")
@@ -18,6 +18,7 @@ ATTACK_METHODS: Final = (*ALL_METHODS[:-1], "alphaedge-trusting", "alphaedge")
 MAIN_METHODS: Final = ("noagg", "fedweight", "randps", "alphaedge-paper", "alphaedge")
 DIFFERENT_START_METHODS: Final = ("fedweight", "uniweight", "alphaedge-paper", "alphaedge")
 DEVELOPMENT_METHODS: Final = ("noagg", "fedweight", "randps", "alphaedge", "pooled")
+WORTH_METHODS: Final = ("noagg", "fedweight", "alphaedge", "pooled")
 UNREACHABLE_METHODS: Final = ("noagg", "fedweight", "randps-paper", "alphaedge-paper", "randps", "alphaedge")
 # Variants with more edges than an edge can have neighbours, so that the choice matters.
 MANY_EDGES: Final[Mapping[str, str]] = {"completejourney": "completejourney-stores", "tafeng": "tafeng-areas"}
@@ -49,20 +50,22 @@ SWEEPS: Final[Mapping[str, Sweep]] = {
     "batch-size": Sweep("batch_factor", (0.1, 0.5, 1, 2, 10), "Batch size", "batch size, times the data set's own"),
 }
 EXPERIMENTS: Final = ("table1", "table2", "table3", "many-edges", "scores-over-time", *SWEEPS, "attacks")
-OTHER_EXPERIMENTS: Final = ("development",)  # what is not part of `all`
+OTHER_EXPERIMENTS: Final = ("worth", "development")  # what is not part of `all`
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The experiments to run.
 
-    data: data sets of the paper's experiments. development: those of the development suite. rows: per data set; None
-    means ``TABLE_ROWS``, ``FIGURE_ROWS`` and ``DEVELOPMENT_ROWS``, 0 means all.
+    data: data sets of the paper's experiments. development: those of the development suite. reporting: those that only
+    ``worth`` has, besides ``data``. rows: per data set; None means ``TABLE_ROWS``, ``FIGURE_ROWS`` and
+    ``DEVELOPMENT_ROWS``, 0 means all.
     rivals: whether the rivals from the literature (``core.methods.RIVALS``) join table 1, table 3 and the attacks.
     """
 
     experiments: tuple[str, ...] = EXPERIMENTS
     data: tuple[str, ...] = DATA_SETS
     development: tuple[str, ...] = DEVELOPMENT
+    reporting: tuple[str, ...] = REPORTING
     runs: int = 5
     rows: int | None = None
     rivals: bool = False
@@ -71,7 +74,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         for name in self.experiments:
             if name not in (*EXPERIMENTS, *OTHER_EXPERIMENTS):
                 raise InvalidValue("experiment", name, "all, " + ", ".join((*EXPERIMENTS, *OTHER_EXPERIMENTS)))
-        for chosen, allowed in ((self.data, DATA_SETS), (self.development, DEVELOPMENT)):
+        for chosen, allowed in (
+            (self.data, DATA_SETS),
+            (self.development, DEVELOPMENT),
+            (self.reporting, REPORTING),
+        ):
             for name in chosen:
                 if name not in allowed:
                     raise InvalidValue("data", name, "one of " + ", ".join(allowed))
@@ -83,7 +90,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def data_of(self, experiment: str) -> tuple[str, ...]:
         """Return the data sets of an experiment."""
-        return self.development if experiment == "development" else self.data
+        if experiment == "development":
+            return self.development
+        return (*self.data, *self.reporting) if experiment == "worth" else self.data
+
+    @property
+    def only_development(self) -> bool:
+        """Whether the development suite is all that is asked for."""
+        return self.experiments == ("development",)
 
     @property
     def all_data(self) -> tuple[str, ...]:
@@ -150,6 +164,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             return [self.table_cell(MANY_EDGES[data], m, adversaries=share) for share in shares for m in MAIN_METHODS]
         if experiment == "scores-over-time":
             return [self.table_cell(data, m) for m in MAIN_METHODS]
+        if experiment == "worth":
+            return [self.table_cell(data, m) for m in WORTH_METHODS]
         if experiment == "development":
             return [self.development_cell(data, m) for m in DEVELOPMENT_METHODS]
         if experiment == "attacks":

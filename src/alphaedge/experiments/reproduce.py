@@ -12,15 +12,16 @@ from alphaedge.experiments.development_table import development_blocks
 from alphaedge.experiments.goals import goals
 from alphaedge.experiments.paper_sweeps import sweep_blocks
 from alphaedge.experiments.paper_tables import communication, many_edges, table1, table2, table3
-from alphaedge.experiments.plan import DEVELOPMENT_ROWS, FIGURE_ROWS, OTHER_EXPERIMENTS, TABLE_ROWS, Plan
+from alphaedge.experiments.plan import DEVELOPMENT_ROWS, FIGURE_ROWS, TABLE_ROWS, Plan
 from alphaedge.experiments.run_cells import Report, run_cells
 from alphaedge.experiments.score_table import Lookup, title
 from alphaedge.experiments.scores import cell_score
 from alphaedge.experiments.scores_over_time import scores_over_time
+from alphaedge.experiments.worth import worth_blocks
 from alphaedge.report.page import Block, Heading, Text, write
 from alphaedge.simulation.workers.protocol import Workers
 
-REGRESSION: Final = ("airquality", "parking")  # the data sets whose labels are numbers
+REGRESSION: Final = ("airquality", "parking", "birthdays")  # the data sets whose labels are numbers
 
 
 def reproduce(plan: Plan, folder: Path, *, workers: Workers, report: Report, command: str, date: str) -> Path:
@@ -72,14 +73,18 @@ def experiment_blocks(experiment: str, plan: Plan, get: Lookup) -> list[Block]:
             return attack_blocks(plan, get)
         case "development":
             return development_blocks(plan, get)
+        case "worth":
+            return worth_blocks(plan, get)
         case "scores-over-time":
             return scores_over_time(plan, get)
     return sweep_blocks(experiment, plan, get)
 
 
 def _title(plan: Plan) -> str:
-    only = plan.experiments == OTHER_EXPERIMENTS
-    return "The development suite" if only else "The paper's evaluation on public data"
+    if plan.only_development:
+        return "The development suite"
+    only_worth = plan.experiments == ("worth",)
+    return "What learning from each other is worth" if only_worth else "The paper's evaluation on public data"
 
 
 def _scores(plan: Plan) -> str:
@@ -109,7 +114,7 @@ def _base_model(plan: Plan, data: str) -> str:
 
 def _row_limits(plan: Plan) -> str:
     """Describe how large data sets are cut."""
-    if plan.experiments == OTHER_EXPERIMENTS and plan.rows is None:
+    if plan.only_development and plan.rows is None:
         return f"At most {DEVELOPMENT_ROWS:,} rows per data set."
     if plan.rows is not None:
         return f"At most {plan.rows:,} rows per data set." if plan.rows else "All rows."

@@ -35,11 +35,13 @@ class Judge:
         new = parabolas.gather(1, order.unsqueeze(2).expand(-1, -1, 2))
         waiting = torch.cat([self._unseen[edges], new], dim=1)
         revealed = (columns < count) & (self._count[edges].unsqueeze(1) + columns >= self._delay)
-        evidence, unused, found = self._evidence[edges], self._unused[edges], list[Tensor]()
+        evidence, unused = self._evidence[edges], self._unused[edges]
+        share, found = self._home.share(evidence), list[Tensor]()
         for column, seen in enumerate(revealed.unbind(1)):
-            found.append(self._home.share(evidence))
+            found.append(share)
             evidence = torch.where(seen.unsqueeze(1), self._home.update(evidence, waiting[:, column]), evidence)
-            unused = torch.where(seen, self._home.unused(unused, evidence), unused)
+            share = self._home.share(evidence)
+            unused = torch.where(seen, self._home.unused(unused, share), unused)
         self._evidence[edges], self._unused[edges] = evidence, unused
         self._count[edges] += count.squeeze(1)
         left = count + torch.arange(self._delay, device=predicted.device)

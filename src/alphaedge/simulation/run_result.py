@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
 import polars as pl
 import torch
 
@@ -26,6 +27,7 @@ class RunResult:
     per_edge: list[float | None]
     pooled: list[float | None]
     losses: list[float | None]
+    first_sight: list[float | None]  # like pooled, over the events that name an id which the edge has not met before
     honest: list[bool]
     stopped: int  # edges whose loss was no longer finite
     bytes: tuple[int, int, int]
@@ -41,7 +43,7 @@ class RunResult:
         here = {number % n: edge for edge, number in enumerate(world.own) if number // n == run}
         edges = list(here.values())
         hostile = world.conditions.draw_adversaries(n, seed)
-        frames, per_edge, pooled, losses, done_batches = [], [], [], [], 0
+        frames, per_edge, pooled, losses, first_sight, done_batches = [], [], [], [], [], 0
         for local, edge in here.items():
             count = batches.count[edge]
             place = slice(int(batches.at_label[edge]), int(batches.at_label[edge]) + count)
@@ -63,8 +65,10 @@ class RunResult:
             )
             predictions, labels = record.predictions[place][done], batches.scored[place][done]
             per_edge.append(_number(score.nanmean()))
-            pooled.append(_number(scoring.SCORES[data.metric](predictions.view(1, -1), labels.view(1, -1))[0]))
+            pooled.append(_score(data.metric, predictions, labels))
             losses.append(_loss(data.task, predictions, labels))
+            new = names_new_id(data, local, count, batches.size)[done]
+            first_sight.append(_score(data.metric, predictions[new], labels[new]))
             done_batches += len(number)
         return cls(
             method=name,
@@ -92,6 +96,7 @@ class RunResult:
             per_edge=per_edge,
             pooled=pooled,
             losses=losses,
+            first_sight=first_sight,
             honest=[local not in hostile for local in here],
             stopped=sum(world.own[edge] in record.stopped for edge in edges),
             bytes=_three(record.bytes[edges].sum(0).tolist()),
@@ -112,6 +117,7 @@ class RunResult:
             per_edge=[value for part in parts for value in part.per_edge],
             pooled=[value for part in parts for value in part.pooled],
             losses=[value for part in parts for value in part.losses],
+            first_sight=[value for part in parts for value in part.first_sight],
             honest=[value for part in parts for value in part.honest],
             stopped=sum(part.stopped for part in parts),
             bytes=_three([sum(part.bytes[i] for part in parts) for i in range(3)]),
@@ -163,6 +169,24 @@ PULLS = {
     "count": pl.Int64,
     "bytes": pl.Int64,
 }
+
+
+def names_new_id(data: Dataset, edge: int, batches: int, size: int) -> torch.Tensor:
+    """Which events [batches, size] of an edge name an id that no earlier batch of the edge has named."""
+    found = np.zeros((batches, size), dtype=bool)
+    for field in data.fields:
+        if field.kind == "id":
+            ids = data.streams[edge].inputs[field.name][: batches * size].numpy()
+            _, first, of = np.unique(ids, return_index=True, return_inverse=True)
+            found |= (first // size)[of].reshape(batches, size) == np.arange(batches)[:, None]
+    return torch.from_numpy(found)
+
+
+def _score(metric: str, predictions: torch.Tensor, labels: torch.Tensor) -> float | None:
+    """The score of all these events at once."""
+    if not predictions.numel():
+        return None
+    return _number(scoring.SCORES[metric](predictions.view(1, -1), labels.view(1, -1))[0])
 
 
 def _number(value: torch.Tensor) -> float | None:

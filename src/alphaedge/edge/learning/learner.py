@@ -190,7 +190,7 @@ class Learner:
             blends = (alone, combine(0.5, mixed, alone), mixed)
             losses = (loss(outputs[0], batch.labels[0]).unsqueeze(0) for outputs in blends)
             self.evidence = self.method.home.update(self.evidence, parabola(*losses))
-            self.unused = self.method.home.unused(self.unused, self.evidence)
+            self.unused = self.method.home.unused(self.unused, self.method.home.share(self.evidence))
         if waits:
             self.waiting.append(examples)
 

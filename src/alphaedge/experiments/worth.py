@@ -1,0 +1,163 @@
+"""What learning from each other is worth: gains over learning alone by data set, by size of region, by age."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from alphaedge.experiments.cell import CURVE_SEGMENTS, CellResult
+from alphaedge.experiments.development_table import gap_closed
+from alphaedge.experiments.plan import WORTH_METHODS, Plan
+from alphaedge.experiments.score_table import Lookup, MethodScores, format_score, title
+from alphaedge.experiments.scores import Score, difference
+from alphaedge.report.charts import make_charts, style_axes
+from alphaedge.report.page import NO_NUMBER, Block, Grid, Heading, Picture, Text
+from alphaedge.report.styles import INK, STYLES
+from alphaedge.scoring import mean
+
+OURS: Final = "alphaedge"
+
+
+class Worth(NamedTuple):
+    """One data set. gains: per edge, over learning alone, mean of the runs, None for an edge without a score.
+
+    events: per edge. ages: the mean gain of all edges in each segment of the stream. first_sight: the mean gain on
+    events that name an id which is new to the edge. bytes: pulled per event.
+    """
+
+    scores: Mapping[str, Score]
+    gains: list[float | None]
+    events: list[int]
+    ages: list[float | None]
+    first_sight: float | None
+    bytes: float
+
+    @property
+    def halves(self) -> tuple[float | None, float | None]:
+        """The mean gain of the smaller half of the edges, and of the larger half."""
+        order = sorted(range(len(self.events)), key=lambda e: self.events[e])
+        middle = (len(order) + 1) // 2
+        small, large = (mean([self.gains[e] for e in some]) for some in (order[:middle], order[middle:]))
+        return small, large
+
+    @property
+    def pays_from(self) -> float | None:
+        """The share of the stream after which the gain so far stays above 0; None if it is not at the end."""
+        total, since = 0.0, None
+        for segment, gain in enumerate(self.ages):
+            total += gain or 0.0
+            since = None if total <= 0 else segment if since is None else since
+        return None if since is None else (since + 1) / len(self.ages)
+
+
+def worth_blocks(plan: Plan, get: Lookup) -> list[Block]:
+    """Make the table, and the two pictures: gains by size of region, and by age."""
+    found = {data: one for data in plan.data_of("worth") if (one := _worth(plan, get, data)) is not None}
+    head = Heading("What it is worth")
+    if not found:
+        return [head, Text("There are no cells to compare.")]
+    columns = ["", "alone", "AlphaEdge", "gain", "regions above alone", "smaller half", "larger half"]
+    columns += ["new ids", "pays from", "gap closed", "bytes per event"]
+    return [
+        head,
+        Text(
+            "Gain: AlphaEdge's score minus that of learning alone, paired by run, ± half of its 95% interval. Smaller "
+            "and larger half: the mean gain of the regions with fewer and with more events. New ids: the gain on "
+            "events that name an id which the region has not met before. Pays from: the share of the stream after "
+            "which the gain so far stays above 0. Gap closed: the gain as a share of what one model of all regions' "
+            "events gains, which may not leave their regions."
+        ),
+        Grid(columns, [_row(data, one) for data, one in found.items()]),
+        *_pictures(found),
+    ]
+
+
+def _worth(plan: Plan, get: Lookup, data: str) -> Worth | None:
+    results = {m: get(plan.table_cell(data, m)) for m in WORTH_METHODS}
+    alone, ours = results["noagg"], results[OURS]
+    if alone is None or ours is None or not alone.per_edge or not ours.per_edge:
+        return None
+    column = MethodScores()
+    for method, result in results.items():
+        column.add(method, result)
+    size = plan.table_cell(data, OURS).settings().size
+    events = [count * size for count in ours.batches]
+    return Worth(
+        scores=column.scores,
+        gains=_gains(ours.per_edge, alone.per_edge),
+        events=events,
+        ages=_ages(ours, alone),
+        first_sight=mean(_gains(ours.first_sight, alone.first_sight)),
+        bytes=ours.bytes[2] / max(1, len(ours.per_edge) * sum(events)),
+    )
+
+
+def _gains(ours: list[list[float | None]], alone: list[list[float | None]]) -> list[float | None]:
+    """The mean gain of each edge, over the runs [run][edge] in which it has both scores."""
+    pairs = zip(zip(*ours, strict=True), zip(*alone, strict=True), strict=True)
+    return [mean([a - b for a, b in zip(*edge, strict=True) if a is not None and b is not None]) for edge in pairs]
+
+
+def _ages(ours: CellResult, alone: CellResult) -> list[float | None]:
+    """The mean gain of all edges in each segment of their streams."""
+    curves = list(zip(ours.curves, alone.curves, strict=True))
+    segments: list[list[float]] = [[] for _ in range(CURVE_SEGMENTS)]
+    for one, two in curves:
+        for segment, (a, b) in zip(segments, zip(one, two, strict=True), strict=True):
+            if a is not None and b is not None:
+                segment.append(a - b)
+    return [mean(segment) for segment in segments]
+
+
+def _row(data: str, one: Worth) -> list[str]:
+    alone, ours = one.scores.get("noagg"), one.scores.get(OURS)
+    gain = difference(ours, alone) if ours is not None and alone is not None else None
+    known = [g for g in one.gains if g is not None]
+    closed = gap_closed(one.scores, OURS)
+    since = one.pays_from
+    return [
+        title(data),
+        format_score(alone),
+        format_score(ours),
+        NO_NUMBER if gain is None else f"{gain.mean:+.4f}" + (f" ± {gain.ci95:.4f}" if gain.ci95 else ""),
+        f"{sum(g > 0 for g in known)} of {len(known)}",
+        *(_signed(half) for half in one.halves),
+        _signed(one.first_sight),
+        NO_NUMBER if since is None else f"{since:.0%}",
+        NO_NUMBER if closed is None else f"{closed:.2f}",
+        f"{one.bytes:,.0f}",
+    ]
+
+
+def _signed(value: float | None) -> str:
+    return NO_NUMBER if value is None else f"{value:+.4f}"
+
+
+def _pictures(found: Mapping[str, Worth]) -> list[Block]:
+    """Draw a chart for each data set: a point for each region by its size, and the gain over time."""
+    style = STYLES[OURS]
+    by_size, charts = make_charts(len(found), "gain_by_size", 2.6)
+    for axes, (data, one) in zip(charts, found.items(), strict=True):
+        points = [(n, g) for n, g in zip(one.events, one.gains, strict=True) if g is not None and n]
+        style_axes(axes)
+        axes.plot([n for n, _ in points], [g for _, g in points], "o", color=style.colour, markersize=4, alpha=0.8)
+        axes.axhline(0, color=INK, linewidth=0.8)
+        axes.set_xscale("log")
+        axes.set_title(title(data), fontsize=10)
+        axes.set_xlabel("events of the region")
+        axes.set_ylabel("gain over alone")
+    by_age, charts = make_charts(len(found), "gain_by_age", 2.6)
+    for axes, (data, one) in zip(charts, found.items(), strict=True):
+        line = [((i + 0.5) / CURVE_SEGMENTS, g) for i, g in enumerate(one.ages) if g is not None]
+        style_axes(axes)
+        axes.plot([x for x, _ in line], [g for _, g in line], color=style.colour, linewidth=1.6)
+        axes.axhline(0, color=INK, linewidth=0.8)
+        axes.set_title(title(data), fontsize=10)
+        axes.set_xlabel("time, share of the stream")
+        axes.set_ylabel("gain over alone")
+    return [
+        Heading("By size of region", 3),
+        Text("One point for each region: how much its score gains over learning alone, by the number of its events."),
+        Picture("gain-by-size", "The gain of each region over learning alone, by its number of events", by_size),
+        Heading("Over time", 3),
+        Text("The mean gain of all regions over learning alone, along the stream."),
+        Picture("gain-by-age", "The mean gain over learning alone, along the stream of each data set", by_age),
+    ]

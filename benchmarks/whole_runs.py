@@ -142,6 +142,7 @@ def main() -> None:
                     f"{own['warm_up_seconds_empty_cache']:.1f}",
                 ]
             )
+            sys.stderr.write(" | ".join(table[-1]) + "\n")  # all rows take some ten minutes
     columns = ["whole run", "eb/s", "x loop", "of engine", "engine x loop", "engine of limit", "warm-up, s", "empty"]
     report("edge-batches per second of whole runs (eb/s)", columns, table, figures, args.json)
 

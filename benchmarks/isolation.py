@@ -37,7 +37,7 @@ from benchmarks.common import arguments, report
 from benchmarks.live import FEEDBACK, INFER, Edge, bodies, cpu_seconds, fleet, stolen_seconds
 from benchmarks.load import Load, LoadResult, send
 
-BY_DEFAULT, BUSY = (50, 20), (10, 10)  # labels per online step, steps per aggregation
+BY_DEFAULT, BUSY = (50, 10), (10, 10)  # labels per online step, steps per aggregation
 SETTINGS = (
     ("by_default", BY_DEFAULT, "shared"),
     ("always_busy", BUSY, "shared"),

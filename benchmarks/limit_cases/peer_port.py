@@ -76,7 +76,7 @@ class _Model:
             self._unpacking, lambda: unpack_request(body, SCHEMA, 1, [], max_keys=most)
         )
         return await loop.run_in_executor(
-            self._learner, lambda: pack_pull(self.publication.answer(request, [self.table]), listed, SCHEMA)
+            self._learner, lambda: pack_pull(self.publication.answer(request, [self.table]), listed, SCHEMA, "bfloat16")
         )
 
     async def large(self, _: Identity, __: bytes) -> bytes:

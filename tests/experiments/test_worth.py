@@ -49,13 +49,15 @@ def test_an_id_is_new_in_the_first_batch_of_the_edge_that_names_it() -> None:
         {"user": users, "item": items, "age": torch.rand(6, 1)}, torch.zeros(6), torch.arange(6, dtype=torch.float64)
     )
     data = Dataset("visits", "classify", fields, (stream,))
-    assert names_new_id(data, 0, 3, 2).tolist() == [[True, True], [False, True], [False, True]]
+    assert names_new_id(data, 0, 0, 3, 2).tolist() == [[True, True], [False, True], [False, True]]
+    late = [[False, False], [True, True], [False, True]]
+    assert names_new_id(data, 0, 1, 3, 2).tolist() == late, "an edge that joins late has met nothing before"
 
 
 def test_without_ids_nothing_is_new() -> None:
     stream = Stream({"x": torch.rand(4, 1)}, torch.zeros(4), torch.arange(4, dtype=torch.float64))
     data = Dataset("numbers", "regress", (Field("x", "number", 1),), (stream,))
-    assert not names_new_id(data, 0, 2, 2).any()
+    assert not names_new_id(data, 0, 0, 2, 2).any()
 
 
 def test_the_command_writes_a_table_and_two_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,7 +219,7 @@ def _row(key: Key, meanings: Mapping[str, str]) -> tuple[str, str, str, str]:
     default = key.default
     if key.section == "method" and key.name in METHOD_FIELDS:
         default = getattr(*_method_field(key.name))
-        default = default if isinstance(default, bool | int | float) else default is not None
+        default = default if isinstance(default, bool | int | float | str) else default is not None
     shown = (
         "required"
         if default is msgspec.NODEFAULT

@@ -83,7 +83,7 @@ def reproduce(
     engine: options.Engine = "local",
     ray_address: options.RayAddress = None,
 ) -> None:
-    """Reproduce every table and figure of the paper on public data, with the paper's numbers beside."""
+    """Reproduce every table and figure of the paper on public data, and measure what AlphaEdge is worth there."""
     from rich.console import Console
 
     from alphaedge.cli.download import download

@@ -2,14 +2,15 @@
 
 On the edge's own revealed batches, with standardised labels z and the rate r_j that peer j's tallies give each example
 (the sum over its ids), the best factor of r_j is sum(z r_j) / sum(r_j^2): about 1 for a peer whose users and items are
-like the edge's own, 0 for one that knows nothing about them, negative for a liar. Trust is that factor, less one
-standard error, so that nobody is believed by chance:
+like the edge's own, 0 for one that knows nothing about them, negative for a liar. Trust is that factor, less a bound on
+its standard error, so that nobody is believed by chance:
 
     t_j = clip( (P_j + c t_0 - sqrt(Q_j)) / (Q_j + c), 0, 1 )
 
 with P_j <- memory P_j + sum(z r_j) and Q_j <- memory Q_j + sum(r_j^2) over the rounds so far. (The labels z have
-variance 1, so sum(z r_j) has variance Q_j where r_j tells nothing.) And no peer counts for more events than
-``MAX_EVENTS_RATIO`` times those that the edge itself has counted, whatever it claims.
+variance 1, so P_j has a variance of at most Q_j where r_j tells nothing; with this memory Q_j / 1.95, in the long run.)
+And no peer counts for more events than ``MAX_EVENTS_RATIO`` times those that the edge itself has counted, whatever it
+claims.
 """
 
 from collections.abc import Sequence

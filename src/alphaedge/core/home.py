@@ -73,7 +73,10 @@ class Home:
         return self.memory * evidence + torch.cat([parabola, tells], dim=-1)
 
     def unused(self, batches: Tensor, share: Tensor) -> Tensor:
-        """For how many batches in a row the mixed model has been of no use, after one more, with this share since."""
+        """For how many batches in a row the mixed model has been of no use, after one more.
+
+        share: the mixed model's, after that batch.
+        """
         return torch.where(share < UNUSED_SHARE, batches + 1, 0)
 
     def is_lost(self, batches: Tensor) -> Tensor:

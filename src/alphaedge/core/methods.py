@@ -157,8 +157,8 @@ def noagg(**changes: Any) -> Method:
 
 
 def alphaedge_paper(**changes: Any) -> Method:
-    """AlphaEdge as printed: E = 20, weight rate 0.001, newcomers at 0, peers replaced in any case, no cold start, the
-    aggregation batch not trained on, no training ahead of the mix, no home model."""
+    """AlphaEdge as printed: E = 20, ten weight steps at 0.001, all digits published, newcomers at 0, peers replaced in
+    any case, no cold start, the aggregation batch not trained on, no training ahead of the mix, no home model."""
     return _as_printed(changes, selection=Greedy(keep_better=False, useless=0.0))
 
 

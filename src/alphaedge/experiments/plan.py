@@ -1,4 +1,4 @@
-"""The experiments: the paper's and the development suite, and the cells that each table and figure needs."""
+"""The experiments: the paper's, what it is worth, the development suite; and the cells that each of them needs."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from alphaedge.attacks.catalog import ATTACKS
-from alphaedge.core.methods import RIVALS
+from alphaedge.core.methods import METHODS, RIVALS
 from alphaedge.errors import InvalidValue
 from alphaedge.experiments.cell import Cell
 from alphaedge.experiments.suites import DATA_SETS, DEVELOPMENT, REPORTING, early_share
@@ -18,7 +18,7 @@ ATTACK_METHODS: Final = (*ALL_METHODS[:-1], "alphaedge-trusting", "alphaedge")
 MAIN_METHODS: Final = ("noagg", "fedweight", "randps", "alphaedge-paper", "alphaedge")
 DIFFERENT_START_METHODS: Final = ("fedweight", "uniweight", "alphaedge-paper", "alphaedge")
 DEVELOPMENT_METHODS: Final = ("noagg", "fedweight", "randps", "alphaedge", "pooled")
-WORTH_METHODS: Final = ("noagg", "fedweight", "alphaedge", "pooled")
+WORTH_METHODS: Final = ("noagg", "alphaedge", "pooled")
 UNREACHABLE_METHODS: Final = ("noagg", "fedweight", "randps-paper", "alphaedge-paper", "randps", "alphaedge")
 # Variants with more edges than an edge can have neighbours, so that the choice matters.
 MANY_EDGES: Final[Mapping[str, str]] = {"completejourney": "completejourney-stores", "tafeng": "tafeng-areas"}
@@ -81,7 +81,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         ):
             for name in chosen:
                 if name not in allowed:
-                    raise InvalidValue("data", name, "one of " + ", ".join(allowed))
+                    known = (*allowed, *REPORTING) if "worth" in self.experiments else allowed
+                    raise InvalidValue("data", name, "one of " + ", ".join(known))
             if len(set(chosen)) < len(chosen):
                 raise InvalidValue("data", ",".join(chosen), "each once")
         for experiment in self.experiments:
@@ -181,4 +182,6 @@ def _cell(
     cell = Cell(data=data, method=method, model=model, runs=runs, rows=rows)
     if method == "noagg":  # it never aggregates, so one cell serves all these variations
         changes = {k: v for k, v in changes.items() if k not in ("staleness", "aggregate_every", "drop", "attack")}
+    elif method in METHODS and changes.get("aggregate_every") == METHODS[method]().aggregate_every:
+        changes = {k: v for k, v in changes.items() if k != "aggregate_every"}  # the cell of the defaults serves
     return msgspec.structs.replace(cell, **dict(changes))

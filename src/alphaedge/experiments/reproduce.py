@@ -1,4 +1,4 @@
-"""Run the cells of a plan, the paper's evaluation or the development suite, and write one page with what comes out."""
+"""Run the cells of a plan, the paper's evaluation and what stands beside it, and write one page with what comes out."""
 
 import csv
 from collections.abc import Mapping
@@ -90,7 +90,7 @@ def _title(plan: Plan) -> str:
 def _scores(plan: Plan) -> str:
     """Name the scores, and the data sets with 1-SMAPE."""
     numbers = [title(data) for data in REGRESSION if data in plan.all_data]
-    return f"AUC, and 1-SMAPE for {' and '.join(numbers)}" if numbers else "AUC"
+    return f"AUC, and 1-SMAPE for {', '.join(numbers)}" if numbers else "AUC"
 
 
 def _base_models(plan: Plan) -> str:
@@ -121,6 +121,8 @@ def _row_limits(plan: Plan) -> str:
     tables, figures = (
         ", ".join(f"{rows[d]:,} of {title(d)}" for d in plan.data if d in rows) for rows in (TABLE_ROWS, FIGURE_ROWS)
     )
+    if plan.experiments == ("worth",):
+        figures = tables
     if not figures:
         return "All rows."
     cut = f"at most {figures}" if tables == figures else f"at most {tables or 'all'} in tables, {figures} in figures"

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from alphaedge.attacks.attack import Attack, Forgery, Scene
+from alphaedge.core.exchange import as_published
 from alphaedge.simulation.publications import Publications
 
 if TYPE_CHECKING:
@@ -55,13 +56,13 @@ class Adversaries:
         first = Forgery(dense, before, {}, forgery.records)
         accomplices = [other for other in self._hostile[run] if other != local]
         self._attack.forge(forgery, Scene(self._start[edge], number, first, victim, accomplices, rng))
-        published.dense[slot, edge] = forgery.dense
+        published.dense[slot, edge] = as_published(forgery.dense, published.precision)
         records[slot, edge] = forgery.records
         for name, value in forgery.statistics.items():
             published.statistics[name][slot, edge] = value
         forged = zip(forgery.rows, forgery.tallies, strict=True)
         for table, version, place, parts in zip(published.tables, published.version, places, forged, strict=True):
-            table[slot, edge, place] = torch.cat(parts, dim=1)
+            table[slot, edge, place] = as_published(torch.cat(parts, dim=1), published.precision)
             version[slot, edge, place] = number
         world.announced[self._own[edge]][-1] = (world.moment[edge], dict(forgery.shares))
 

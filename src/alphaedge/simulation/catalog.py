@@ -67,7 +67,7 @@ def _either(data: Dataset) -> Model:
     return _mlp(data)
 
 
-# Rates were chosen on the first quarters (docs/decisions/0018); for batches of 500 they grow with the square root.
+# Rates were chosen on the first quarters (docs/decisions/0018); they grow with the square root of the batch size.
 _CLICKS: Final = {"deepfm": Base(_deepfm, 0.01, "adagrad")}
 _LARGE_BATCHES: Final = {"deepfm": Base(_deepfm, 0.03, "adagrad")}
 _NUMBERS: Final = {"mlp": Base(_mlp, 0.01)}

@@ -67,7 +67,7 @@ class RunResult:
             per_edge.append(_number(score.nanmean()))
             pooled.append(_score(data.metric, predictions, labels))
             losses.append(_loss(data.task, predictions, labels))
-            new = names_new_id(data, local, count, batches.size)[done]
+            new = names_new_id(data, local, timeline.first[local], count, batches.size)[done]
             first_sight.append(_score(data.metric, predictions[new], labels[new]))
             done_batches += len(number)
         return cls(
@@ -171,14 +171,15 @@ PULLS = {
 }
 
 
-def names_new_id(data: Dataset, edge: int, batches: int, size: int) -> torch.Tensor:
-    """Which events [batches, size] of an edge name an id that no earlier batch of the edge has named."""
+def names_new_id(data: Dataset, edge: int, start: int, batches: int, size: int) -> torch.Tensor:
+    """Which events [batches, size] of an edge name an id that it has not met in a batch before, from ``start`` on."""
     found = np.zeros((batches, size), dtype=bool)
+    here = found[start:]
     for field in data.fields:
-        if field.kind == "id":
-            ids = data.streams[edge].inputs[field.name][: batches * size].numpy()
+        if field.kind == "id" and len(here):
+            ids = data.streams[edge].inputs[field.name][start * size : batches * size].numpy()
             _, first, of = np.unique(ids, return_index=True, return_inverse=True)
-            found |= (first // size)[of].reshape(batches, size) == np.arange(batches)[:, None]
+            here |= (first // size)[of].reshape(here.shape) == np.arange(len(here))[:, None]
     return torch.from_numpy(found)
 
 

@@ -1,6 +1,5 @@
 """What learning from each other is worth: by size, by age, for new ids."""
 
-import random
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,6 @@ from alphaedge import Dataset, Field, Stream
 from alphaedge.cli import app
 from alphaedge.experiments.worth import Worth
 from alphaedge.simulation.run_result import names_new_id
-
-from ..data.archives import pack
 
 
 def worth(gains: list[float | None], events: list[int], ages: list[float | None]) -> Worth:
@@ -60,15 +57,8 @@ def test_without_ids_nothing_is_new() -> None:
     assert not names_new_id(data, 0, 0, 2, 2).any()
 
 
-def test_the_command_writes_a_table_and_two_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = random.Random(0)
-    users = [f"{u}::{'MF'[u % 2]}::25::{u % 21}::{u % 10}2345" for u in range(1, 31)]
-    movies = [f"{m}::Film {m} ({1980 + m % 20})::{'Drama|War' if m % 3 else 'Comedy'}" for m in range(1, 41)]
-    ratings = [f"{t % 30 + 1}::{rng.randint(1, 40)}::{rng.choice([2, 5])}::{978300000 + t}" for t in range(7_500)]
-    members = {"users.dat": users, "movies.dat": movies, "ratings.dat": ratings}
-    pack(tmp_path, "ml-1m", {name: ("\n".join(lines) + "\n").encode("latin-1") for name, lines in members.items()})
-    monkeypatch.setenv("ALPHAEDGE_DATA", str(tmp_path))
-    out = tmp_path / "out"
+def test_the_command_writes_a_table_and_two_pictures(films: Path) -> None:
+    out = films / "out"
     words = ["reproduce", "worth", "--data", "movielens", "--runs", "2", "--rows", "all", "--out", str(out)]
     result = CliRunner().invoke(app, [*words, "--jobs", "1"], env={"COLUMNS": "200"})
     assert result.exit_code == 0, result.output

@@ -56,12 +56,13 @@ def _entries(column: MethodScores, method: str, notes: Footnotes) -> list[str]:
     closed = gap_closed(column.scores, method) if method in MIXING else None
     return [
         format_score(column.scores[method]),
-        _gain(column.scores, method),
+        format_gain(column.scores, method),
         NO_NUMBER if closed is None else f"{closed:.2f}",
     ]
 
 
-def _gain(scores: Mapping[str, Score], method: str) -> str:
+def format_gain(scores: Mapping[str, Score], method: str) -> str:
+    """Format the gain of a method over learning alone, paired by run."""
     if method == "noagg" or "noagg" not in scores:
         return NO_NUMBER
     gain = difference(scores[method], scores["noagg"])

@@ -35,8 +35,8 @@ def deepfm_shape(edges: int, batches: int) -> tuple[Dataset, Model]:
     fields = (
         Field("user", "id", 6040),
         Field("item", "id", 3931),
-        Field("occupation", "category", 21),
-        Field("age", "category", 7),
+        Field("occupation", "code", 21),
+        Field("age", "code", 7),
         Field("numbers", "number", 4),
     )
     return _data(fields, edges, batches, "classify"), deepfm(fields, dim=16)

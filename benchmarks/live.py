@@ -31,8 +31,8 @@ MODEL: dict[str, Any] = {  # a DeepFM of the size that MovieLens needs, as in co
     "fields": [
         {"name": "user", "kind": "id", "size": USERS},
         {"name": "item", "kind": "id", "size": ITEMS},
-        {"name": "occupation", "kind": "category", "size": OCCUPATIONS},
-        {"name": "age", "kind": "category", "size": AGES},
+        {"name": "occupation", "kind": "code", "size": OCCUPATIONS},
+        {"name": "age", "kind": "code", "size": AGES},
         {"name": "numbers", "kind": "number", "size": NUMBERS},
     ],
 }

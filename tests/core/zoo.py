@@ -198,7 +198,7 @@ def _two_tables_inputs(k: int, b: int) -> list[Tensor]:
 DEEPFM_FIELDS = (
     Field("user", "id", 7),
     Field("item", "id", 9),
-    Field("day", "category", 3),
+    Field("day", "code", 3),
     Field("tags", "set", 4),
     Field("x", "number", 2),
 )

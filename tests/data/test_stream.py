@@ -12,7 +12,7 @@ from alphaedge import Dataset, Field, InvalidValue, Stream
 
 FIELDS = (
     Field("item", "id", 5),
-    Field("kind", "category", 3),
+    Field("kind", "code", 3),
     Field("tags", "set", 2),
     Field("x", "number", 2),
 )
@@ -140,10 +140,10 @@ def test_the_range_of_labels_is_that_of_all_edges() -> None:
 
 
 @pytest.mark.parametrize(
-    ("id_values", "field"),
-    [({"item": ["a", "b"]}, "id_values: item"), ({"kind": ["a", "b", "c"]}, "id_values"), ({"x": []}, "id_values")],
+    ("values", "field"),
+    [({"item": ["a", "b"]}, "values: item"), ({"kind": ["a", "b", "c"]}, "values"), ({"x": []}, "values")],
 )
-def test_raw_values_that_do_not_fit_an_id_field_are_refused(id_values: dict[str, list[str]], field: str) -> None:
+def test_raw_values_that_do_not_fit_an_id_field_are_refused(values: dict[str, list[str]], field: str) -> None:
     with pytest.raises(InvalidValue) as caught:
-        replace(dataset(stream()), id_values=id_values)
+        replace(dataset(stream()), values=values)
     assert caught.value.field == field

@@ -55,10 +55,10 @@ def test_the_raw_values_of_ids_are_kept(tmp_path: Path) -> None:
     numbers_as_ids = sales(item=[1000 + i * 7 % 100 if i else None for i in range(ROWS)])
     for frame, first in ((sales(), "i000"), (numbers_as_ids, "")):
         data = load(table(tmp_path, frame, ids=("item",)))
-        values = data.id_values["id item"]
+        values = data.values["item"]
         assert values[0] == first, "a missing value is empty text"
         ordered = frame.with_row_index().sort("shop", "day", "index")["item"].cast(pl.String).fill_null("").to_list()
-        assert [values[c] for s in data.streams for c in s.inputs["id item"].tolist()] == ordered
+        assert [values[c] for s in data.streams for c in s.inputs["item"].tolist()] == ordered
 
 
 def test_csv_and_parquet_give_the_same_data(tmp_path: Path) -> None:
@@ -72,12 +72,12 @@ def test_csv_and_parquet_give_the_same_data(tmp_path: Path) -> None:
 def test_rows_become_events_of_their_edge_in_order_of_time(tmp_path: Path) -> None:
     data = load(table(tmp_path, sales().reverse()))
     assert (data.name, data.task, data.names) == ("sales", "classify", ("east", "west"))
-    assert data.fields == (Field("id item", "id", 100), Field("category colour", "category", 3), Field("numbers", "number", 1))  # fmt: skip # noqa: E501
+    assert data.fields == (Field("item", "id", 100), Field("colour", "category", 3), Field("price", "number", 1))  # fmt: skip # noqa: E501
     east = data.streams[0]
     assert east.times.tolist() == list(range(200))
     assert east.labels.tolist() == [float(i % 5 < 2) for i in range(1, ROWS, 2)]
     assert numbers(data) == [i / 8 for i in range(1, ROWS, 2)]
-    assert east.inputs["id item"].tolist() == [i * 7 % 100 for i in range(1, ROWS, 2)]
+    assert east.inputs["item"].tolist() == [i * 7 % 100 for i in range(1, ROWS, 2)]
     assert east.inputs["category colour"].tolist() == [(2, 0, 1)[i % 3] for i in range(1, ROWS, 2)]
 
 

@@ -29,7 +29,7 @@ MODEL: dict[str, Any] = {
     "rate": 0.01,
     "fields": [{"name": f.name, "kind": f.kind, "size": f.size} for f in DATA.fields],
 }
-TYPES = {"id": "INT64", "category": "INT64", "number": "FP32", "set": "FP32"}
+TYPES = {"id": "INT64", "code": "INT64", "number": "FP32", "set": "FP32"}
 
 
 def predict(edge: Edge, number: int, batch: int) -> tuple[list[float], list[int], list[float]]:

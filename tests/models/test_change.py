@@ -77,7 +77,7 @@ def test_the_output_scale_is_in_the_exponent_and_the_factor_is_at_most_e_squared
 
 
 @pytest.mark.parametrize(
-    "fields", [(Field("past", "number", 4),), (Field("past", "number", 3), Field("kind", "category", 2))]
+    "fields", [(Field("past", "number", 4),), (Field("past", "number", 3), Field("kind", "code", 2))]
 )
 def test_other_fields_are_refused(fields: tuple[Field, ...]) -> None:
     with pytest.raises(InvalidValue, match="numbers only, and of the first 3 for each quantity"):

@@ -20,11 +20,11 @@ from alphaedge.models.deepfm import DeepFM, deepfm
 
 FIELDS = (
     Field("user", "id", 7),
-    Field("day", "category", 3),
+    Field("day", "code", 3),
     Field("tags", "set", 4),
     Field("x", "number", 2),
     Field("item", "id", 9),
-    Field("hour", "category", 5),
+    Field("hour", "code", 5),
 )
 
 
@@ -42,7 +42,7 @@ def _inputs(*leading: int) -> list[Tensor]:
 def _by_hand(module: DeepFM, inputs: list[Tensor], example: int) -> float:
     """Compute the formula of the paper, feature by feature and pair by pair."""
     users, items = (r.detach().numpy() for r in module.ids)
-    categories, numbers = module.categories.detach().numpy(), module.numbers.detach().numpy()
+    categories, numbers = module.codes.detach().numpy(), module.numbers.detach().numpy()
     sets = module.sets[0].detach().numpy()
     user, day, tags, x, item, hour = (v[example].numpy() for v in inputs)
     features = [users[user], items[item], categories[day], categories[3 + hour]]
@@ -81,7 +81,7 @@ def test_a_model_without_ids_has_no_tables() -> None:
     assert deepfm(FIELDS[1:4]).tables == ()
 
 
-@pytest.mark.parametrize("kind", ["id", "category", "set", "number"])
+@pytest.mark.parametrize("kind", ["id", "category", "code", "set", "number"])
 def test_fields_of_a_single_kind_are_enough(kind: str) -> None:
     chosen = [i for i, f in enumerate(FIELDS) if f.kind == kind]
     module = DeepFM([FIELDS[i] for i in chosen], dim=3, hidden=(4,))
@@ -153,8 +153,8 @@ def test_the_output_is_that_of_deepctr_with_the_same_weights(monkeypatch: pytest
     rows = {
         "user": module.ids[0],
         "item": module.ids[1],
-        "day": module.categories[:3],
-        "hour": module.categories[3:],
+        "day": module.codes[:3],
+        "hour": module.codes[3:],
     }
     nothing = torch.zeros(1, 1 + dim)
     rows["tags"] = torch.cat([nothing, module.sets[0]])

@@ -17,7 +17,7 @@ from alphaedge.errors import InvalidValue
 from alphaedge.models.mlp import MLP, make_layers, mlp
 from alphaedge.models.running_norm import RunningNorm
 
-FIELDS = (Field("x", "number", 3), Field("kind", "category", 4), Field("tags", "set", 2))
+FIELDS = (Field("x", "number", 3), Field("kind", "code", 4), Field("tags", "set", 2))
 
 
 def _inputs(*leading: int) -> list[Tensor]:

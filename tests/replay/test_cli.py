@@ -97,7 +97,7 @@ def test_a_wrong_model_is_refused_with_all_that_differs_before_anything_is_sent(
     assert line.startswith(f"error {pair[0].url}: its model 'shop' does not fit the data: ")
     for part in (
         "field user: not in the data",
-        "field id item: not in the model",
+        "field item: not in the model",
         "field numbers: the model takes",
     ):
         assert part in line, line
@@ -194,7 +194,7 @@ def test_the_noise_of_a_data_set_is_the_simulators(tmp_path: Path, monkeypatch: 
     pack(tmp_path, "ml-1m", {f"ml-1m/{name}": text.encode() for name, text in files.items()})
     printed = replay("--data", "movielens", "--print-config")
     kinds = {f["name"]: f["kind"] for f in tomllib.loads(printed.stdout)["model"]["fields"]}
-    assert (kinds["user"], kinds["gender"], kinds["genres"], kinds["year"]) == ("id", "category", "set", "number")
+    assert (kinds["user"], kinds["gender"], kinds["genres"], kinds["year"]) == ("id", "code", "set", "number")
     settings = build({"data": "movielens"})
     raw, found = make_data(settings, 0), load_dataset(settings, Console())
     scored = Labels.draw(raw, 1, settings.conditions, 0, torch.float32).scored.flatten()

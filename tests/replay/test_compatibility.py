@@ -15,13 +15,13 @@ from alphaedge.replay.compatibility import check_compatible, find_differences
 from alphaedge.replay.model_section import model_section
 from alphaedge.toml import build
 
-FIELDS = (Field("user", "id", 10), Field("kind", "category", 3), Field("tags", "set", 4), Field("x", "number", 2))
+FIELDS = (Field("user", "id", 10), Field("kind", "code", 3), Field("tags", "set", 4), Field("x", "number", 2))
 
 
 def data(task: str = "classify", fields: tuple[Field, ...] = FIELDS) -> Dataset:
     count = 4
     inputs = {
-        f.name: torch.zeros(count, dtype=torch.long) if f.kind in ("id", "category") else torch.zeros(count, f.size)
+        f.name: torch.zeros(count, dtype=torch.long) if f.kind in ("id", "code") else torch.zeros(count, f.size)
         for f in fields
     }
     stream = Stream(inputs, torch.tensor([0.0, 1.0, 0.0, 1.0]), torch.arange(count).double())
@@ -57,7 +57,7 @@ def test_the_printed_model_is_one_that_an_edge_takes_and_that_fits(made: Dataset
 
 
 def test_everything_that_differs_is_named() -> None:
-    other = (Field("user", "category", 10), Field("tags", "set", 5), Field("x", "number", 2), Field("age", "number"))
+    other = (Field("user", "code", 10), Field("tags", "set", 5), Field("x", "number", 2), Field("age", "number"))
     config = build(tomllib.loads(model_section(data(fields=other), name="shop"))["model"], ModelConfig)
     with pytest.raises(ModelMismatch) as found:
         check_compatible("http://edge", FIELDS, "regress", describe_model(config, "classify"))

@@ -64,18 +64,18 @@ class Recorder:
 def sent(data: Dataset) -> dict[str, list[Any]]:
     client, options = Recorder(), ReplayOptions(connections=1, batch_size=20)
     streams = {"west": data.streams[0]}
-    asyncio.run(replay(streams, {"west": client}, options, task=data.task, id_values=data.id_values))
+    asyncio.run(replay(streams, {"west": client}, options, task=data.task, values=data.values))
     return client.inputs
 
 
 def test_a_tables_ids_are_sent_as_text(tmp_path: Path) -> None:
     inputs = sent(load(Table(file=str(sales(tmp_path)), **COLUMNS)))
     assert inputs["id user"] == [str(user).encode() for user in USERS]
-    assert inputs["id item"] == [item.encode() for item in ITEMS]
+    assert inputs["item"] == [item.encode() for item in ITEMS]
 
 
 def test_ids_without_raw_values_are_sent_as_their_codes(store: Dataset) -> None:
-    assert store.id_values == {}
+    assert store.values == {}
     assert sent(store)["user"] == store.streams[0].inputs["user"].tolist()
 
 
@@ -88,7 +88,7 @@ def test_the_command_sends_a_tables_ids_as_text_to_a_real_edge(tmp_path: Path, m
     predict = EdgeClient.predict
 
     async def recording(client: EdgeClient, inputs: Mapping[str, Any]) -> Predictions:
-        sent.extend(inputs["id item"])
+        sent.extend(inputs["item"])
         return await predict(client, inputs)
 
     monkeypatch.setattr(EdgeClient, "predict", recording)

@@ -140,7 +140,7 @@ def check(names: list[str]) -> None:
 
 def check_recordings() -> None:
     """A recorded call names its device, and is kept for each device apart."""
-    model = mlp([Field("kind", "category", 3)], hidden=(4,))  # which makes a tensor in ``forward``
+    model = mlp([Field("kind", "code", 3)], hidden=(4,))  # which makes a tensor in ``forward``
     with TemporaryDirectory() as folder:
         for device, files in (("cpu", 1), (NAME, 2), (NAME, 2)):
             dense = model.initial_dense().repeat(2, 1).to(device)

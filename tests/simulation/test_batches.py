@@ -169,5 +169,5 @@ def test_rows_of_batches_are_those_of_their_ids() -> None:
 
 def test_a_field_of_the_data_that_the_model_does_not_take_does_no_harm() -> None:
     data = shop_data()
-    assert Field("category", "category", 4) in data.fields
+    assert Field("category", "code", 4) in data.fields
     assert len(Inputs.cut(data, factors(30, 20), SIZE).inputs) == 3

@@ -217,7 +217,7 @@ async def _replay(
                 loop.add_signal_handler(number, stop.set)
         with ProgressBars(console, data.metric) as bars:
             return await run(
-                streams, clients, options, task=data.task, id_values=data.id_values, on_progress=bars.update, stop=stop
+                streams, clients, options, task=data.task, values=data.values, on_progress=bars.update, stop=stop
             )
 
 

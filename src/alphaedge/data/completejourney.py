@@ -58,14 +58,14 @@ def load(*, by_store: bool = False) -> Dataset:
     kinds = ("department", "category", "brand", "display", "mailer", "store")
     fields = (
         code_field(frame, "product", "id"),
-        *(code_field(frame, c, "category") for c in kinds),
+        *(code_field(frame, c, "code") for c in kinds),
         Field("price", "number", 2),
     )
     columns = {"price": ["log_price", "price_known"]}
     name = "completejourney-stores" if by_store else "completejourney"
     parts = split_by_edge(frame, len(set(region.values())), fields, columns)
-    id_values = {"product": raw_values(frame["product"], frame["product_id"])}
-    return Dataset(name, "classify", fields, parts, id_values=id_values)
+    values = {"product": raw_values(frame["product"], frame["product_id"])}
+    return Dataset(name, "classify", fields, parts, values=values)
 
 
 def _events(bought: pl.DataFrame) -> pl.DataFrame:

@@ -2,27 +2,56 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import polars as pl
 import torch
 from torch import Tensor
 
-from alphaedge.core.fields import Field, Kind
+from alphaedge.core.fields import WHOLE, Field, Kind
 from alphaedge.data.stream import Stream
+from alphaedge.values import canonical
+
+EDGE, TIME, LABEL = "edge", "time", "label"  # columns of a frame of events
+
+
+class NumberedValues(NamedTuple):
+    """A column as numbers from 0 on, and the canonical form that each number stands for."""
+
+    numbers: pl.Series
+    values: tuple[str, ...]
+
+
+def number_values(column: pl.Series) -> NumberedValues:
+    """Number the values of a column in the order of their canonical forms; those that are missing are one value.
+
+    >>> found = number_values(pl.Series([10.0, None, 10.0, 30.0]))
+    >>> found.numbers.to_list(), found.values
+    ([1, 0, 1, 2], ('', '10', '30'))
+    """
+    distinct = column.unique()
+    forms = pl.Series([canonical(value) for value in distinct.to_list()], dtype=pl.String)
+    values = forms.unique().sort()
+    places = pl.DataFrame({"form": values}).with_row_index("number")
+    known = pl.DataFrame({"value": distinct, "form": forms}).join(places, on="form", how="left")
+    joined = pl.DataFrame({"value": column}).join(
+        known, on="value", how="left", nulls_equal=True, maintain_order="left"
+    )
+    return NumberedValues(joined["number"].cast(pl.Int64), tuple(values.to_list()))
 
 
 def split_by_edge(
     frame: pl.DataFrame, edges: int, fields: Sequence[Field], columns: Mapping[str, Sequence[str]]
 ) -> tuple[Stream, ...]:
-    """Split a frame with columns ``edge`` (0 to edges - 1), ``time`` and ``label`` into one stream per edge.
+    """Split a frame with columns EDGE (0 to edges - 1), TIME and LABEL into one stream per edge.
 
     ``columns`` names the columns of fields that are not a single column of the field's name. Events with equal times
     keep the order of the frame.
     """
-    ordered = frame.sort("edge", "time", maintain_order=True)
-    counts = torch.bincount(torch.from_numpy(ordered["edge"].to_numpy().copy()).long(), minlength=edges).tolist()
+    ordered = frame.sort(EDGE, TIME, maintain_order=True)
+    counts = torch.bincount(torch.from_numpy(ordered[EDGE].to_numpy().copy()).long(), minlength=edges).tolist()
     inputs = {f.name: field_tensor(ordered, f, columns.get(f.name, [f.name])) for f in fields}
-    labels, times = ordered["label"].cast(pl.Float32).to_torch(), ordered["time"].cast(pl.Float64).to_torch()
+    labels, times = ordered[LABEL].cast(pl.Float32).to_torch(), ordered[TIME].cast(pl.Float64).to_torch()
     streams, start = [], 0
     for count in counts:
         part = slice(start, start + count)
@@ -32,8 +61,8 @@ def split_by_edge(
 
 
 def field_tensor(frame: pl.DataFrame, field: Field, columns: Sequence[str]) -> Tensor:
-    """Return the values of a field: int64 [N] for ids and categories, float32 [N, columns] for numbers and sets."""
-    if field.kind in ("id", "category"):
+    """Return the values of a field: int64 [N] for one whole number per event, else float32 [N, columns]."""
+    if field.kind in WHOLE:
         return frame[columns[0]].cast(pl.Int64).to_torch()
     return frame.select(pl.col(columns).cast(pl.Float32)).to_torch()
 

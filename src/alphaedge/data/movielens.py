@@ -34,9 +34,9 @@ GENRES: Final = (
 FIELDS: Final = (
     Field("user", "id", USERS),
     Field("movie", "id", MOVIES),
-    Field("gender", "category", 2),
-    Field("age", "category", len(AGES)),
-    Field("occupation", "category", OCCUPATIONS),
+    Field("gender", "code", 2),
+    Field("age", "code", len(AGES)),
+    Field("occupation", "code", OCCUPATIONS),
     Field("genres", "set", len(GENRES)),
     Field("year", "number"),
 )
@@ -71,7 +71,7 @@ def load() -> Dataset:
         FIELDS,
         split_by_edge(frame, EDGES, FIELDS, {"genres": GENRES}),
         noise={NOISY_EDGE: 0.1},
-        id_values={name: [str(n + 1) for n in range(size)] for name, size in (("user", USERS), ("movie", MOVIES))},
+        values={name: [str(n + 1) for n in range(size)] for name, size in (("user", USERS), ("movie", MOVIES))},
     )
 
 

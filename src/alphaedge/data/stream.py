@@ -8,7 +8,7 @@ from typing import Final, Literal, final
 import torch
 from torch import Tensor
 
-from alphaedge.core.fields import Field
+from alphaedge.core.fields import KEYED, WHOLE, Field
 from alphaedge.errors import InvalidValue, check_choice
 
 Task = Literal["classify", "regress"]
@@ -36,7 +36,8 @@ class Dataset:
     clusters: a number for each edge, the same for edges that are alike and so the right peers; None if unknown.
     noise: the share of labels to flip, by edge, where the definition of a data set asks for it; each run draws which.
     names: of the edges; None: they are numbered. label_scale: about the size of the labels, for models that regress.
-    id_values: the raw value of each code, by id field; a field without them has codes that are its ids.
+    values: what each number of an id or category field stands for, in canonical form (``alphaedge.values``);
+        without them, its numbers are its values.
     """
 
     name: str
@@ -47,7 +48,7 @@ class Dataset:
     noise: Mapping[int, float] = dataclasses.field(default_factory=dict)
     names: tuple[str, ...] | None = None
     label_scale: float = 1.0
-    id_values: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    values: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_choice("task", self.task, METRICS)
@@ -55,11 +56,11 @@ class Dataset:
             raise InvalidValue("streams", 0, "at least one edge")
         for edge, stream in enumerate(self.streams):
             _check_stream(f"edge {edge}", stream, self.fields, self.task)
-        sizes = {field.name: field.size for field in self.fields if field.kind == "id"}
-        for name, values in self.id_values.items():
-            check_choice("id_values", name, sizes)
+        sizes = {field.name: field.size for field in self.fields if field.kind in KEYED}
+        for name, values in self.values.items():
+            check_choice("values", name, sizes)
             if len(values) != sizes[name]:
-                raise InvalidValue(f"id_values: {name}", f"{len(values)} values", f"{sizes[name]}, one for each code")
+                raise InvalidValue(f"values: {name}", f"{len(values)} values", f"{sizes[name]}, one for each number")
 
     @property
     def metric(self) -> str:
@@ -116,11 +117,12 @@ def _check_stream(where: str, stream: Stream, fields: tuple[Field, ...], task: T
     names = [f.name for f in fields]
     if set(stream.inputs) != set(names):
         raise InvalidValue(f"{where}: fields", sorted(stream.inputs), f"exactly {', '.join(names)}")
-    if not bool(torch.isfinite(stream.labels).all()):
-        raise InvalidValue(f"{where}: labels", _first_bad(stream.labels), "finite numbers")
+    wrong = stream.labels[~stream.labels.isfinite()]
+    if len(wrong):
+        raise InvalidValue(f"{where}: labels", float(wrong[0]), "finite numbers")
     if task == "classify" and not bool(((stream.labels == 0) | (stream.labels == 1)).all()):
-        wrong = stream.labels[(stream.labels != 0) & (stream.labels != 1)][0].item()
-        raise InvalidValue(f"{where}: labels", wrong, "0 or 1 (AUC needs two classes; use task regress for numbers)")
+        other = stream.labels[(stream.labels != 0) & (stream.labels != 1)][0].item()
+        raise InvalidValue(f"{where}: labels", other, "0 or 1 (AUC needs two classes; use task regress for numbers)")
     if stream.times.shape != (count,) or not bool(torch.isfinite(stream.times).all()):
         raise InvalidValue(f"{where}: times", tuple(stream.times.shape), f"{count} finite times, one per label")
     if count > 1 and bool((stream.times[1:] < stream.times[:-1]).any()):
@@ -130,7 +132,7 @@ def _check_stream(where: str, stream: Stream, fields: tuple[Field, ...], task: T
 
 
 def _check_field(where: str, values: Tensor, field: Field, count: int) -> None:
-    if field.kind in ("id", "category"):
+    if field.kind in WHOLE:
         if values.dim() < 1 or len(values) != count or values.is_floating_point():
             raise InvalidValue(where, f"{values.dtype} {tuple(values.shape)}", f"whole numbers, {count} of them")
         if count and (int(values.min()) < 0 or int(values.max()) >= field.size):
@@ -141,9 +143,6 @@ def _check_field(where: str, values: Tensor, field: Field, count: int) -> None:
         raise InvalidValue(
             where, f"{values.dtype} {tuple(values.shape)}", f"float numbers of shape {(count, field.size)}"
         )
-    if not bool(torch.isfinite(values).all()):
-        raise InvalidValue(where, _first_bad(values), "finite numbers")
-
-
-def _first_bad(values: Tensor) -> float:
-    return float(values[~torch.isfinite(values)].flatten()[0])
+    refused = values.isinf() if field.missing else ~values.isfinite()
+    if bool(refused.any()):
+        raise InvalidValue(where, float(values[refused][0]), "finite numbers")

@@ -75,7 +75,7 @@ def synthetic(store: Store, keep: Callable[[Iterable[Stream]], tuple[Stream, ...
     fields = (
         Field("user", "id", store.edges * store.users),
         Field("item", "id", store.items),
-        Field("category", "category", store.categories),
+        Field("category", "code", store.categories),
         Field("numbers", "number", 3),
     )
     return Dataset("synthetic", "classify", fields, streams, tuple(int(c) for c in world.cluster))

@@ -4,6 +4,7 @@ The kinds of the other columns are named, or guessed from their types and from h
 the columns that are used are read.
 """
 
+import math
 from pathlib import Path
 from typing import Final, Literal
 
@@ -11,7 +12,7 @@ import msgspec
 import polars as pl
 
 from alphaedge.core.fields import Field
-from alphaedge.data.event_frame import code_field, codes, raw_values, split_by_edge
+from alphaedge.data.event_frame import EDGE, LABEL, TIME, codes, number_values, split_by_edge
 from alphaedge.data.stream import Dataset
 from alphaedge.errors import InvalidValue, check_choice
 
@@ -89,35 +90,30 @@ def load(table: Table) -> Dataset:
     if 2 * len(names) > len(frame):
         counts = f"{len(names)} edges in {len(frame)} rows"
         raise InvalidValue(f"table: edge {table.edge}", counts, "a column with few values, each in many rows")
-    ids = {f"id {c}": c for c in table.ids}
-    categories = {f"category {c}": c for c in table.categories}
-    numbers = {f"number {c}": _number(frame[c], c) for c in table.numbers}
-    # In one select, since the user's own columns may have any of these names.
-    coded = frame.select(
-        edge=codes(pl.col(table.edge)),
-        time=_times(frame[table.time], table.time),
-        label=_labels(frame[table.label], table),
-        **{name: codes(pl.col(column)) for name, column in (ids | categories).items()},
-        **numbers,
+    keyed = {name: number_values(frame[name]) for name in (*table.ids, *table.categories)}
+    numbers = {name: _number(frame[name], name) for name in table.numbers}
+    # The user's columns may have any name, so what is not a field gets names that are theirs for certain.
+    coded = pl.DataFrame(
+        {
+            EDGE: frame.select(codes(pl.col(table.edge))).to_series(),
+            TIME: _times(frame[table.time], table.time),
+            LABEL: _labels(frame[table.label], table),
+        }
+        | {f"={name}": found.numbers for name, found in keyed.items()}
+        | {f"={name}": values.fill_null(math.nan) for name, values in numbers.items()}
     )
-    id_values = {name: raw_values(coded[name], frame[column]) for name, column in ids.items()}
-    # A missing number is the last one that the edge had; nothing looks ahead.
-    frame = coded.sort("edge", "time", maintain_order=True).with_columns(
-        pl.col(name).forward_fill().over("edge").fill_null(0) for name in numbers
-    )
-    fields = [code_field(frame, name, "id") for name in ids]
-    fields += [code_field(frame, name, "category") for name in categories]
-    if numbers:
-        fields.append(Field("numbers", "number", len(numbers)))
-    size = float(frame.sort("time").head(LABEL_SCALE_ROWS).select(pl.col("label").abs().mean()).item())
+    fields = [Field(name, "id", len(keyed[name].values)) for name in table.ids]
+    fields += [Field(name, "category", len(keyed[name].values)) for name in table.categories]
+    fields += [Field(name, "number", missing=values.null_count() > 0) for name, values in numbers.items()]
+    size = float(coded.sort(TIME).head(LABEL_SCALE_ROWS).select(pl.col(LABEL).abs().mean()).item())
     return Dataset(
         Path(table.file).stem,
         "classify" if table.task == "classify" else "regress",
         tuple(fields),
-        split_by_edge(frame, len(names), fields, {"numbers": list(numbers)}),
+        split_by_edge(coded, len(names), fields, {field.name: [f"={field.name}"] for field in fields}),
         names=tuple(names),
         label_scale=size if table.task == "regress" and size > 0 else 1.0,
-        id_values=id_values,
+        values={name: found.values for name, found in keyed.items()},
     )
 
 

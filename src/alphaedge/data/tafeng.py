@@ -49,7 +49,7 @@ def load(*, by_area: bool = False, seed: int = 0) -> Dataset:
     fields = (
         code_field(frame, "customer", "id"),
         code_field(frame, "product", "id"),
-        *(code_field(frame, c, "category") for c in ("subclass", "age", "area")),
+        *(code_field(frame, c, "code") for c in ("subclass", "age", "area")),
         Field("price", "number", 2),
     )
     name = "tafeng-areas" if by_area else "tafeng"

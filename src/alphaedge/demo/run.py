@@ -105,7 +105,7 @@ class Demonstration:
             self._options,
             task=self._data.task,
             alter_labels=hostile_labels(self._scenario, counts, self._data.flip),
-            id_values=self._data.id_values,
+            values=self._data.values,
         )
         started, start = time.time(), time.monotonic()
         state.phase = "traffic"

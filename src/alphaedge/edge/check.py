@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 import torch
 
+from alphaedge.core.fields import KEYED, WHOLE
 from alphaedge.core.model import Model
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.cores import assign_cores
@@ -68,13 +69,13 @@ def _check_model(config: EdgeConfig, model: Model) -> None:
     for table in model.tables:
         for position in table.fields:
             field = fields[model.fields[position]]
-            if field.kind != "id" or field.size > table.rows:
-                allowed = f"an id with at most the {table.rows} rows of its table"
+            if field.kind not in KEYED or field.size > table.rows:
+                allowed = f"an id or a category with at most the {table.rows} rows of its table"
                 raise InvalidValue(f"model.fields.{field.name}", f"{field.kind} of {field.size}", allowed)
     inputs = []
     for name in model.fields:
         field = fields[name]
-        whole = field.kind in ("id", "category")
+        whole = field.kind in WHOLE
         inputs.append(torch.zeros(2, dtype=torch.long) if whole else torch.zeros(2, field.size, dtype=model.dtype))
     model.module.eval()
     with torch.no_grad():

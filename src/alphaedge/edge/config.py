@@ -9,7 +9,7 @@ from msgspec import Meta
 from torch import nn
 
 from alphaedge import toml
-from alphaedge.core.fields import Field
+from alphaedge.core.fields import KEYED, Field, Kind
 from alphaedge.core.methods import Method
 from alphaedge.core.model import IdTable, Model
 from alphaedge.core.online import Online
@@ -36,12 +36,13 @@ LOSSES: Final = {"classify": "bce", "regress": "mse"}
 
 
 class FieldConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One input. size: for an id the most rows that its table may have, for a category or set the number of codes, for
-    numbers how many there are."""
+    """One input. size: for an id or a category the most values that have rows, for a code or set how many values there
+    are, for numbers how many there are. missing: whether numbers may be missing (null in JSON, NaN in bytes)."""
 
     name: str
-    kind: Literal["id", "category", "set", "number"]
+    kind: Kind
     size: Count = 1
+    missing: bool = False
 
 
 class TableConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,9 +56,9 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The model: a built-in over the fields, or what ``factory`` ("package.module:name") returns.
 
     A factory returns an ``alphaedge.Model``, or an ``nn.Module`` that takes the fields in their order; then ``tables``
-    names its id tables. tallies: id fields whose tallies the model is told, after its fields; None is all for the
-    built-in deepfm, none for others. label_scale: about the size of the labels, to regress. batch_size: labels per
-    online step.
+    names its id tables. tallies: id or category fields whose tallies the model is told, after its fields; None is all
+    ids for the built-in deepfm, none for others. label_scale: about the size of the labels, to regress. batch_size:
+    labels per online step.
     optimizer: import path of an optimizer of your own, in the place of Adam; ``rate`` is then not used.
     """
 
@@ -86,11 +87,14 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         names = [f.name for f in self.fields]
         if len(set(names)) < len(names):
             raise InvalidValue("model.fields", names, "each name once")
+        keyed = [f.name for f in self.fields if f.kind in KEYED]
+        if self.builtin == "mlp" and keyed:
+            raise InvalidValue("model.builtin", "mlp", f"deepfm: mlp has no rows for the values of {', '.join(keyed)}")
         _ = self.online  # refuse an invalid optimizer now, not when it is first used
 
     def make(self) -> Model:
         """Make the model, with its initial parameters."""
-        fields = [Field(f.name, f.kind, f.size) for f in self.fields]
+        fields = [Field(f.name, f.kind, f.size, f.missing) for f in self.fields]
         loss = LOSSES[self.task]
         if self.builtin == "deepfm":
             return deepfm(

@@ -5,6 +5,7 @@ import hashlib
 import msgspec
 import torch
 
+from alphaedge.core.fields import KEYED
 from alphaedge.core.model import Model
 from alphaedge.edge.config import EdgeConfig
 
@@ -21,7 +22,7 @@ def model_schema(config: EdgeConfig, model: Model) -> str:
     description = {
         "dense": [(s.name, list(s.shape)) for s in model.dense_layout],
         "tables": [(t.name, t.width, t.tallied) for t in model.tables],
-        "fields": [(f.name, f.kind, f.size if f.kind != "id" else 0) for f in config.model.fields],
+        "fields": [(f.name, f.kind, f.size if f.kind not in KEYED else 0) for f in config.model.fields],
         "buffers": list(model.initial_buffers()),
     }
     return hashlib.blake2b(msgspec.json.encode(description, order="sorted"), digest_size=8).hexdigest()

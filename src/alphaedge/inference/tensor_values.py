@@ -27,13 +27,13 @@ _JSON_TYPES: Final = {
     "b": frozenset({bool}),
     "i": frozenset({int}),
     "u": frozenset({int}),
-    "f": frozenset({int, float}),
+    "f": frozenset({int, float, type(None)}),  # null is NaN
 }
 SPACES: Final = b" \t\r\n"
-_TEXT: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)  # possessive: needs no memory to go back
+_TEXT: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|null', re.DOTALL)  # possessive: needs no memory to go back
 _numbers: Final = msgspec.json.Decoder(list[Any])
 _floats: Final = msgspec.json.Decoder(list[float])
-_texts: Final = msgspec.json.Decoder(list[str])
+_texts: Final = msgspec.json.Decoder(list[str | None])
 
 
 @final
@@ -81,10 +81,10 @@ def values_from_list(tensor: TensorHead, values: list[Any]) -> Array:
     _check_count(tensor, len(values))
     if tensor.datatype != "BYTES":
         return _number_array(field, tensor.datatype, values).reshape(tensor.shape)
-    wrong = [v for v in values if not isinstance(v, str)]
+    wrong = [v for v in values if not isinstance(v, str | None)]
     if wrong:
         raise InvalidValue(field, wrong[0], "text")
-    return _text_array([v.encode() for v in values], tensor.shape)
+    return _text_array([(v or "").encode() for v in values], tensor.shape)
 
 
 def values_from_json(tensor: TensorHead, sent: memoryview) -> Steps[Array]:
@@ -158,7 +158,9 @@ def _float_array(datatype: str, values: list[float]) -> Array:
 
 def _overflow(field: str, values: list[Any], datatype: str) -> InvalidValue:
     if DATATYPES[datatype].kind not in "iu":
-        return InvalidValue(field, max(values, key=abs), f"numbers that {datatype} can hold")
+        return InvalidValue(
+            field, max((v for v in values if v is not None), key=abs), f"numbers that {datatype} can hold"
+        )
     limits = np.iinfo(DATATYPES[datatype])
     wrong = [v for v in values if not limits.min <= v <= limits.max]
     return InvalidValue(field, wrong[0], f"numbers from {limits.min} to {limits.max}, which {datatype} can hold")
@@ -200,7 +202,7 @@ def _check_separator(field: str, between: bytes) -> None:
 
 def _decode_texts(field: str, tokens: list[bytes]) -> list[bytes]:
     try:
-        return [text.encode() for text in _texts.decode(b"[%b]" % b",".join(tokens))]
+        return [(text or "").encode() for text in _texts.decode(b"[%b]" % b",".join(tokens))]
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise InvalidValue(field, "other values", f"text ({error})") from None
 

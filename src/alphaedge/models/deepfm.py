@@ -9,9 +9,10 @@ from typing import Final, final
 import torch
 from torch import Tensor, nn
 
-from alphaedge.core.fields import Field
+from alphaedge.core.fields import KEYED, Field
 from alphaedge.core.model import IdTable, Model
 from alphaedge.core.tally import TOLD
+from alphaedge.errors import InvalidValue
 from alphaedge.models.mlp import make_layers
 from alphaedge.models.running_norm import RunningNorm
 
@@ -20,10 +21,10 @@ RATE_WEIGHT: Final = 0.5  # of an id's rate at the start: what is known of it co
 
 @final
 class DeepFM(nn.Module):
-    """A model over id, category, set and number fields.
+    """A model over fields of all kinds.
 
     The row of a feature holds its first-order weight and its embedding side by side. A number is a feature whose row is
-    multiplied by the value; a set is the mean of its members' rows. All categories share one matrix, for one look-up.
+    multiplied by the value; a set is the mean of its members' rows. All codes share one matrix, for one look-up.
 
     dim: size of embeddings. hidden: widths of the MLP. spread: standard deviation of initial rows. label_scale: factor
     of the output, about the size of the labels. normalise: whether numbers pass through a ``RunningNorm`` first.
@@ -45,7 +46,8 @@ class DeepFM(nn.Module):
         super().__init__()
         self.dim, self.label_scale, self.fields, self.told = dim, label_scale, len(fields), tallies
         self.at = {
-            kind: [i for i, f in enumerate(fields) if f.kind == kind] for kind in ("id", "category", "set", "number")
+            kind: [i for i, f in enumerate(fields) if f.kind in kinds]
+            for kind, kinds in {"id": KEYED, "code": ("code",), "set": ("set",), "number": ("number",)}.items()
         }
         sizes = {kind: [fields[i].size for i in at] for kind, at in self.at.items()}
 
@@ -53,16 +55,19 @@ class DeepFM(nn.Module):
             return nn.Parameter(torch.randn(count, 1 + dim) * spread)
 
         self.ids = nn.ParameterList([rows(size) for size in sizes["id"]])
-        self.categories = rows(sum(sizes["category"]))
+        self.codes = rows(sum(sizes["code"]))
         self.sets = nn.ParameterList([rows(size) for size in sizes["set"]])
         self.numbers = rows(sum(sizes["number"]))
         self.tallies = rows(TOLD * tallies)
         with torch.no_grad():
             self.tallies[::TOLD, 0] = RATE_WEIGHT
-        self.norm = RunningNorm(sum(sizes["number"])) if normalise and sizes["number"] else None
-        self.first_row = [sum(sizes["category"][:i]) for i in range(len(sizes["category"]))]
+        missing = any(f.missing for f in fields)
+        if missing and not normalise:
+            raise InvalidValue("normalise", False, "True: numbers that may be missing are put to their running mean")
+        self.norm = RunningNorm(sum(sizes["number"]), missing=missing) if normalise and sizes["number"] else None
+        self.first_row = [sum(sizes["code"][:i]) for i in range(len(sizes["code"]))]
         self.bias = nn.Parameter(torch.zeros(1))
-        features = len(self.ids) + len(sizes["category"]) + len(self.sets) + sum(sizes["number"])
+        features = len(self.ids) + len(sizes["code"]) + len(self.sets) + sum(sizes["number"])
         features += TOLD * tallies
         self.deep = make_layers(features * dim, hidden)
 
@@ -72,11 +77,9 @@ class DeepFM(nn.Module):
             nn.functional.embedding(inputs[i], rows).unsqueeze(-2)
             for i, rows in zip(self.at["id"], self.ids, strict=True)
         ]
-        if self.at["category"]:
-            codes = torch.stack(
-                [inputs[i] + row for i, row in zip(self.at["category"], self.first_row, strict=True)], -1
-            )
-            parts.append(nn.functional.embedding(codes, self.categories))
+        if self.at["code"]:
+            codes = torch.stack([inputs[i] + row for i, row in zip(self.at["code"], self.first_row, strict=True)], -1)
+            parts.append(nn.functional.embedding(codes, self.codes))
         for i, rows in zip(self.at["set"], self.sets, strict=True):
             members = inputs[i]
             parts.append((members @ rows / members.sum(-1, keepdim=True).clamp(min=1)).unsqueeze(-2))
@@ -116,13 +119,13 @@ def deepfm(
     tallies: Sequence[str] | None = None,
     loss: str = "bce",
 ) -> Model:
-    """Make a ``DeepFM`` model. The rows of every id field are an id table.
+    """Make a ``DeepFM`` model. The rows of every id and category field are an id table.
 
-    tallies: id fields whose tallies the model is told (core.tally); None is all of them.
+    tallies: fields of these whose tallies the model is told (core.tally); None is all ids.
     """
-    ids = [f.name for f in fields if f.kind == "id"]
-    told = ids if tallies is None else list(tallies)
-    tables = [IdTable((name,), (f"ids.{i}",)) for i, name in enumerate(ids)]
+    keyed = [f for f in fields if f.kind in KEYED]
+    told = [f.name for f in keyed if f.kind == "id"] if tallies is None else list(tallies)
+    tables = [IdTable((f.name,), (f"ids.{i}",)) for i, f in enumerate(keyed)]
     module = DeepFM(
         fields,
         dim=dim,

@@ -7,8 +7,9 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from alphaedge.core.fields import Field
+from alphaedge.core.fields import WHOLE, Field
 from alphaedge.core.model import Model
+from alphaedge.errors import InvalidValue
 from alphaedge.models.running_norm import RunningNorm
 
 
@@ -23,7 +24,7 @@ def make_layers(inputs: int, hidden: Sequence[int]) -> nn.Sequential:
 
 @final
 class MLP(nn.Module):
-    """An MLP over the fields side by side. Ids and categories enter as one-hot vectors.
+    """An MLP over the fields side by side. Ids, categories and codes enter as one-hot vectors.
 
     label_scale: factor of the output, about the size of the labels.
     normalise: whether numbers pass through a ``RunningNorm`` first.
@@ -44,7 +45,11 @@ class MLP(nn.Module):
         self.label_scale = label_scale
         self.kinds = tuple((f.kind, f.size) for f in fields)
         numbers = [i for i, f in enumerate(fields) if f.kind == "number"]
-        self.norms = nn.ModuleDict({str(i): RunningNorm(fields[i].size) for i in numbers if normalise})
+        if not normalise and any(f.missing for f in fields):
+            raise InvalidValue("normalise", False, "True: numbers that may be missing are put to their running mean")
+        self.norms = nn.ModuleDict(
+            {str(i): RunningNorm(fields[i].size, missing=fields[i].missing) for i in numbers if normalise}
+        )
         self.layers = make_layers(sum(f.size for f in fields), hidden)
 
     def forward(self, *inputs: Tensor) -> Tensor:
@@ -52,7 +57,7 @@ class MLP(nn.Module):
         dtype = next(self.parameters()).dtype
         parts = []
         for i, ((kind, size), x) in enumerate(zip(self.kinds, inputs, strict=True)):
-            if kind in ("id", "category"):
+            if kind in WHOLE:
                 parts.append(
                     (x.unsqueeze(-1) == torch.arange(size, device=x.device)).to(dtype)
                 )  # one_hot does not go through vmap

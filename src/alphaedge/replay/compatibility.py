@@ -8,8 +8,8 @@ from alphaedge.data.stream import Task
 from alphaedge.errors import ModelMismatch
 from alphaedge.inference.client import ModelInfo
 
-_DATATYPES: Final = {"id": "BYTES", "category": "INT64", "set": "FP32", "number": "FP32"}
-_KINDS: Final = {"BYTES": "an id", "INT64": "a category", "FP32": "numbers or a set"}
+_DATATYPES: Final = {"id": "BYTES", "category": "BYTES", "code": "INT64", "set": "FP32", "number": "FP32"}
+_KINDS: Final = {"BYTES": "an id or a category", "INT64": "a code", "FP32": "numbers or a set"}
 
 
 def check_compatible(url: str, fields: Sequence[Field], task: Task, model: ModelInfo) -> None:

@@ -46,7 +46,7 @@ class _Feedback(NamedTuple):
 class EdgeReplay:
     """Replays one stream to one edge. clock: seconds, of which only differences matter.
 
-    alter_labels: see ``Replay``. id_values: the raw value of each code, by id field, which is sent instead of the code.
+    alter_labels: see ``Replay``. values: what is sent for numbers, by id or category field (``Dataset.values``).
 
     Nothing is lost silently: feedback that could not be sent is kept, sent when the edge answers again, and counted as
     undelivered otherwise.
@@ -62,7 +62,7 @@ class EdgeReplay:
         counts: EdgeCounts,
         *,
         alter_labels: AlterLabels | None,
-        id_values: Mapping[str, NDArray[np.object_]],
+        values: Mapping[str, NDArray[np.object_]],
         clock: Callable[[], float],
     ) -> None:
         self.edge, self.client, self.plan, self.counts = edge, client, plan, counts
@@ -70,7 +70,7 @@ class EdgeReplay:
         self.gave_up: str | None = None
         self._options, self._alter_labels, self._clock, self._started = options, alter_labels, clock, 0.0
         self._inputs = {name: values.numpy() for name, values in stream.inputs.items()}
-        self._id_values = id_values
+        self._values = values
         self._labels = stream.labels.numpy().astype(np.float32)
         self._steps = plan.steps()
         self._taking, self._finished = asyncio.Lock(), False
@@ -141,7 +141,7 @@ class EdgeReplay:
     async def _predict(self, group: int, moment: float) -> None:
         events, counts = self.plan.events_of(group), self.counts
         inputs = {name: values[events] for name, values in self._inputs.items()}
-        inputs |= {name: values[inputs[name]] for name, values in self._id_values.items()}
+        inputs |= {name: values[inputs[name]] for name, values in self._values.items()}
         # A request that is planned while the edge is down waits from that moment on, or a dead edge would keep the
         # replay going forever.
         until = min((moment if self.is_down else self._clock()) + self._options.patience, self._end)

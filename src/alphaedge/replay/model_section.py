@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import tomli_w
 
+from alphaedge.core.fields import KEYED
 from alphaedge.data.stream import Dataset
 
 MLP_HIDDEN: Final = (64, 32)  # as in the simulator; a DeepFM has the default of edges
@@ -14,7 +15,7 @@ def model_section(data: Dataset, *, name: str = "model", batch_size: int = 50, r
 
     rate: the learning rate of Adam; None: the default of edges.
     """
-    deepfm = data.task == "classify" or any(f.kind == "id" for f in data.fields)
+    deepfm = data.task == "classify" or any(f.kind in KEYED for f in data.fields)
     model: dict[str, Any] = {"name": name, "builtin": "deepfm" if deepfm else "mlp", "task": data.task}
     if not deepfm:
         model["hidden"] = MLP_HIDDEN

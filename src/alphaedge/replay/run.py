@@ -66,7 +66,7 @@ class Replay:
     """A replay of streams to the edges of the same names. Make it and run it once, inside an event loop.
 
     alter_labels: returns the labels to send, from (edge, first event, true labels); scores always use the true labels.
-    id_values: see ``Dataset``; ids of fields without raw values are sent as the streams have them.
+    values: see ``Dataset``; fields without values are sent as the streams have them.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Replay:
         *,
         task: Task,
         alter_labels: AlterLabels | None = None,
-        id_values: Mapping[str, Sequence[str]] | None = None,
+        values: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         check_choice("task", task, METRICS)
         if not streams or set(streams) != set(clients):
@@ -90,7 +90,7 @@ class Replay:
         self._running, self.stopped = False, False
         self._lags: list[float] = []
         start = first_event_time(streams.values())
-        texts = {name: np.array(values, dtype=object) for name, values in (id_values or {}).items()}
+        texts = {name: np.array(known, dtype=object) for name, known in (values or {}).items()}
         self._edges = []
         for number, (edge, stream) in enumerate(streams.items()):
             plan = Plan.make(stream, options, start=start, rng=np.random.default_rng([options.seed, number]))
@@ -104,7 +104,7 @@ class Replay:
                     options,
                     EdgeCounts(scores, plan.event_count),
                     alter_labels=alter_labels,
-                    id_values=texts,
+                    values=texts,
                     clock=self._clock,
                 )
             )
@@ -217,7 +217,7 @@ async def replay(
     *,
     task: Task,
     alter_labels: AlterLabels | None = None,
-    id_values: Mapping[str, Sequence[str]] | None = None,
+    values: Mapping[str, Sequence[str]] | None = None,
     on_progress: OnProgress | None = None,
     stop: asyncio.Event | None = None,
 ) -> ReplayResult:
@@ -225,6 +225,6 @@ async def replay(
 
     It ends early when ``stop`` is set. To have a result after a cancellation too, use ``Replay``.
     """
-    whole = Replay(streams, clients, options, task=task, alter_labels=alter_labels, id_values=id_values)
+    whole = Replay(streams, clients, options, task=task, alter_labels=alter_labels, values=values)
     await whole.run(on_progress=on_progress, stop=stop)
     return whole.result()

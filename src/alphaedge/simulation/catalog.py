@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, final
 
+from alphaedge.core.fields import KEYED
 from alphaedge.core.model import Model
 from alphaedge.data import airquality, completejourney, movielens, tafeng, worlds
 from alphaedge.data.archive import Archive
@@ -62,7 +63,7 @@ def _change(data: Dataset) -> Model:
 def _either(data: Dataset) -> Model:
     if data.task == "classify":
         return _deepfm(data)
-    if any(f.kind == "id" for f in data.fields):
+    if any(f.kind in KEYED for f in data.fields):
         return deepfm(data.fields, hidden=(32,), spread=0.003, label_scale=data.label_scale, normalise=True, loss="mse")
     return _mlp(data)
 

@@ -5,6 +5,7 @@ from typing import Any, Final, final
 
 import msgspec
 
+from alphaedge.core.fields import KEYED
 from alphaedge.data.stream import Dataset
 from alphaedge.errors import InvalidValue
 from alphaedge.experiments.grid import full_key, nested
@@ -70,7 +71,7 @@ def _learning(settings: Settings, part: Dataset) -> list[Knob]:
     ]
     if len(sizes) > 1:
         found.append(Knob(key="batch_size", default=size, choices=sizes))
-    if settings.row_optimizer == "adagrad" and any(f.kind == "id" for f in part.fields):
+    if settings.row_optimizer == "adagrad" and any(f.kind in KEYED for f in part.fields):
         found.append(
             Knob(key="id_rate", default=settings.id_rate, low=settings.id_rate / 10, high=settings.id_rate * 5)
         )

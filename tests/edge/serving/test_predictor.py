@@ -130,7 +130,7 @@ def test_a_module_that_cannot_be_traced_is_called(kind: type[nn.Module], path: s
 @pytest.mark.parametrize("new_ids", [False, True])
 def test_a_pair_of_deepfms_is_traced_and_gives_what_the_modules_give(new_ids: bool) -> None:
     """With two models, unknown ids or none, any number of examples, and parameters that change from call to call."""
-    fields = [Field("user", "id", 20), Field("colour", "category", 3), Field("price", "number", 2)]
+    fields = [Field("user", "id", 20), Field("colour", "code", 3), Field("price", "number", 2)]
     model = deepfm(fields, normalise=True)
     sample = [torch.tensor([1, 2, 3]), torch.tensor([0, 1, 2]), torch.randn(3, 2)]
     traced = TracedPrediction(model, ["mixed", "home"], new_ids=new_ids, sample=sample)
@@ -168,7 +168,7 @@ def test_recurrent_modules_can_be_bound(kind: Callable[..., nn.Module]) -> None:
 
 FIELDS = (
     FieldConfig(name="user", kind="id", size=10),
-    FieldConfig(name="colour", kind="category", size=3),
+    FieldConfig(name="colour", kind="code", size=3),
     FieldConfig(name="kinds", kind="set", size=2),
     FieldConfig(name="price", kind="number"),
 )

@@ -26,7 +26,7 @@ LABEL_SCALE: Final = 150.0  # births a day: a typical state
 PAST: Final = tuple(f"births {days} days ago" for days in DAYS_AGO)
 FIELDS: Final = (
     Field("past", "number", len(PAST)),
-    Field("weekday", "category", 7),
+    Field("weekday", "code", 7),
     Field("now", "number", 2),
 )
 

@@ -53,8 +53,8 @@ def load() -> Dataset:
     )
     fields = (
         code_field(frame, "destination", "id"),
-        *(code_field(frame, name, "category") for name in ("destination_type", "channel", "continent")),
-        Field("weekday", "category", 7),
+        *(code_field(frame, name, "code") for name in ("destination_type", "channel", "continent")),
+        Field("weekday", "code", 7),
         Field("numbers", "number", len(NUMBERS)),
     )
     parts = split_by_edge(frame, len(names), fields, {"numbers": NUMBERS})

@@ -55,9 +55,9 @@ def load() -> Dataset:
     )
     fields = (
         code_field(frame, "aircraft", "id"),
-        code_field(frame, "airline", "category"),
-        code_field(frame, "airport", "category"),
-        Field("weekday", "category", 7),
+        code_field(frame, "airline", "code"),
+        code_field(frame, "airport", "code"),
+        Field("weekday", "code", 7),
         Field("numbers", "number", len(NUMBERS)),
     )
     parts = split_by_edge(frame, len(names), fields, {"numbers": NUMBERS})

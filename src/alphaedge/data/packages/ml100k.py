@@ -46,9 +46,9 @@ def load() -> Dataset:
     fields = (
         code_field(frame, "user", "id"),
         code_field(frame, "film", "id"),
-        Field("gender", "category", 2),
-        Field("age", "category", len(AGES) + 1),
-        code_field(frame, "decade", "category"),
+        Field("gender", "code", 2),
+        Field("age", "code", len(AGES) + 1),
+        code_field(frame, "decade", "code"),
         Field("genres", "set", len(genres)),
     )
     parts = split_by_edge(frame, len(names), fields, {"genres": genres})

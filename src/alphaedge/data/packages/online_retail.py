@@ -42,7 +42,7 @@ def load() -> Dataset:
     fields = (
         code_field(frame, "customer", "id"),
         code_field(frame, "product", "id"),
-        Field("weekday", "category", 7),
+        Field("weekday", "code", 7),
         Field("numbers", "number", len(NUMBERS)),
     )
     parts = split_by_edge(frame, len(names), fields, {"numbers": NUMBERS})

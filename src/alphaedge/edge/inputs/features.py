@@ -1,4 +1,4 @@
-"""A caller's inputs, checked field by field, with keys instead of ids, as arrays, bytes and tensors.
+"""A caller's inputs, checked field by field, with keys for ids and categories, as arrays, bytes and tensors.
 
 An example takes as many bytes as its fields need, one after the other, so that a batch is one structured array.
 """
@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from alphaedge.core.fields import KEYED, WHOLE
 from alphaedge.edge.config import FieldConfig
 from alphaedge.edge.inputs.numbering import key_of
 from alphaedge.errors import InvalidValue
@@ -26,7 +27,7 @@ MAX_MAGNITUDE: Final = 1e9  # of numbers and labels: learning squares them, in 3
 
 @final
 class Features:
-    """The fields of one model. secret: the fleet's, under which ids become keys."""
+    """The fields of one model. secret: the fleet's, under which values become keys."""
 
     def __init__(self, fields: Sequence[FieldConfig], secret: bytes) -> None:
         self.fields, self._secret = tuple(fields), secret
@@ -36,7 +37,7 @@ class Features:
     @property
     def layout(self) -> int:
         """A number for the layout of examples: the same for the same fields."""
-        fields = repr([(f.name, f.kind, f.size if f.kind != "id" else 0) for f in self.fields])
+        fields = repr([(f.name, f.kind, f.size if f.kind not in KEYED else 0) for f in self.fields])
         return int.from_bytes(hashlib.blake2b(fields.encode(), digest_size=8).digest()) >> 1
 
     def encode(self, inputs: Mapping[str, Array]) -> Array:
@@ -52,8 +53,9 @@ class Features:
             for field in self.fields:
                 examples[field.name] = self._check_values(field, inputs[field.name])
             return examples
-        ids = [field for field in self.fields if field.kind == "id"]
-        for fields in ([field for field in self.fields if field.kind != "id"], ids):  # ids last: only they take long
+        keyed = [field for field in self.fields if field.kind in KEYED]
+        others = [field for field in self.fields if field.kind not in KEYED]
+        for fields in (others, keyed):  # keys last: only they take long
             for start in range(0, count, STEP_EXAMPLES):
                 for field in fields:
                     part = inputs[field.name][start : start + STEP_EXAMPLES]
@@ -94,17 +96,18 @@ class Features:
         wide = field.kind in ("set", "number")
         size = field.size if wide else 1
         flat = given.reshape(len(given), size) if wide and size > 1 else given.reshape(len(given))
-        if field.kind == "id":
-            if flat.dtype.kind not in "iuO":
-                raise InvalidValue(f"{where}.datatype", _datatype(flat), "whole numbers or BYTES for an id")
-            ids: Any = flat.tolist()
-            return np.array([key_of(value, self._secret) for value in ids], dtype=np.int64)
-        if field.kind == "category":
+        if field.kind in KEYED:
+            values: Any = flat.tolist()
+            try:
+                return np.array([key_of(value, self._secret) for value in values], dtype=np.int64)
+            except InvalidValue as error:
+                raise InvalidValue(where, error.found, error.allowed) from None
+        if field.kind == "code":
             if flat.dtype.kind not in "iub":
-                raise InvalidValue(f"{where}.datatype", _datatype(flat), "whole numbers for a category")
+                raise InvalidValue(f"{where}.datatype", _datatype(flat), "whole numbers for a code")
             if flat.astype(np.int64).view(np.uint64).max() >= field.size:  # negative numbers become huge
                 wrong = (flat < 0) | (flat >= field.size)
-                raise InvalidValue(where, int(flat[wrong][0]), f"a category from 0 to {field.size - 1}")
+                raise InvalidValue(where, int(flat[wrong][0]), f"a code from 0 to {field.size - 1}")
             return flat
         if flat.dtype.kind not in "iufb":
             raise InvalidValue(f"{where}.datatype", _datatype(flat), "numbers")
@@ -112,9 +115,13 @@ class Features:
         if flat.dtype != np.float32:
             with np.errstate(over="ignore"):
                 numbers = flat.astype(np.float32)
-        if not np.abs(numbers).max() <= MAX_MAGNITUDE:  # refuses NaN, too
-            wrong = flat[~(np.abs(numbers) <= MAX_MAGNITUDE)][0]
-            raise InvalidValue(where, float(wrong), f"finite numbers of at most {MAX_MAGNITUDE:g} in size")
+        sizes = np.abs(np.nan_to_num(numbers, posinf=np.inf, neginf=np.inf)) if field.missing else np.abs(numbers)
+        if not sizes.max() <= MAX_MAGNITUDE:  # refuses NaN, too
+            wrong = flat[~(sizes <= MAX_MAGNITUDE)][0]
+            allowed = f"finite numbers of at most {MAX_MAGNITUDE:g} in size"
+            if np.isnan(wrong):
+                allowed += "; a number may be missing if its field has missing = true"
+            raise InvalidValue(where, float(wrong), allowed)
         return numbers
 
     def sample(self) -> Array:
@@ -122,7 +129,7 @@ class Features:
         examples = np.zeros(SAMPLE_SIZE, dtype=self._dtype)
         for field in self.fields:
             number = np.arange(examples[field.name].size).reshape(examples[field.name].shape)
-            sizes = {"id": examples.size, "category": field.size, "set": 2}
+            sizes = {"id": examples.size, "category": examples.size, "code": field.size, "set": 2}
             examples[field.name] = number % sizes[field.kind] if field.kind in sizes else np.cos(number)
         return examples
 
@@ -150,7 +157,7 @@ class Features:
 
 
 def _column_type(field: FieldConfig) -> tuple[str] | tuple[str, tuple[int, ...]]:
-    if field.kind in ("id", "category"):
+    if field.kind in WHOLE:
         return ("<i8",)
     return ("<f4", (field.size,)) if field.size > 1 else ("<f4",)
 

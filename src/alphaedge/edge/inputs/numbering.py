@@ -14,21 +14,26 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, final
 
 from alphaedge.errors import InvalidValue, check_number
+from alphaedge.values import Value, canonical
 
 KEY_BYTES: Final = 6  # in a fleet with a million ids, the chance that two share a key is 1 in 560
 BLOCK_ROWS: Final = 1024  # rows by which a table grows
 
 
-def key_of(value: int | str | bytes, secret: bytes) -> int:
-    """The key of an id under a fleet's secret. Without a secret a whole number is its own key (for tests only).
+def key_of(value: Value, secret: bytes) -> int:
+    """The key of an id or a category under a fleet's secret: a hash of its canonical form.
 
-    >>> key_of(7, b"")
-    7
+    Without a secret a whole number is its own key (for tests only).
+
+    >>> key_of(7, b""), key_of("7.0", b"")
+    (7, 7)
     """
-    if not secret and isinstance(value, int) and 0 <= value < 1 << 8 * KEY_BYTES:
-        return value
-    text = value if isinstance(value, bytes) else str(value).encode()
-    return int.from_bytes(hashlib.blake2b(text, digest_size=KEY_BYTES, key=secret).digest())
+    text = canonical(value)
+    if not secret and text.isdecimal() and text == str(number := int(text)) and number < 1 << 8 * KEY_BYTES:
+        return number
+    return int.from_bytes(
+        hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=KEY_BYTES, key=secret).digest()
+    )
 
 
 class Admission(NamedTuple):

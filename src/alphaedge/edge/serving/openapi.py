@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from alphaedge.core.fields import KEYED
 from alphaedge.edge.config import EdgeConfig, FieldConfig
 from alphaedge.edge.serving.messages import Live, ModelMetadata, Ready, Refusal, ServerMetadata, TensorMetadata
 from alphaedge.inference.feedback import Feedback, FeedbackCounts
@@ -17,10 +18,17 @@ PLATFORM: Final = "alphaedge"
 PATH: Final = "/v2/openapi.json"
 VERSIONS: Final = ("1",)  # of the model; learning does not create a new one
 OUTPUTS: Final = {"prediction": "FP32", "prediction_id": "INT64"}
-INPUT_TYPES: Final = {"id": "BYTES", "category": "INT64", "set": "FP32", "number": "FP32"}
+INPUT_TYPES: Final = {"id": "BYTES", "category": "BYTES", "code": "INT64", "set": "FP32", "number": "FP32"}
 _INTEGERS: Final = tuple(name for name in DATATYPES if "INT" in name)
 ACCEPTED_TYPES: Final[Mapping[str, tuple[str, ...]]] = {
-    "id": ("BYTES", *_INTEGERS), "category": ("BOOL", *_INTEGERS), "set": tuple(DATATYPES), "number": tuple(DATATYPES),
+    **dict.fromkeys(KEYED, ("BYTES", *DATATYPES)),
+    "code": ("BOOL", *_INTEGERS),
+    **dict.fromkeys(("set", "number"), tuple(DATATYPES)),
+}
+# What a JSON list of values may have in it; null is a value that is missing.
+_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
+    "string": ("string", "null"), "integer": ("integer",), "number": ("number",), "boolean": ("boolean",),
+    "measurement": ("number", "null"),
 }  # fmt: skip
 JSON: Final = "application/json"
 BYTES: Final = "application/octet-stream"
@@ -204,15 +212,17 @@ def _schemas(config: EdgeConfig) -> dict[str, Any]:
     if config.model.task == "classify":
         schemas["Feedback"]["properties"]["labels"]["items"]["enum"] = [0, 1]
     # Values may be nested in lists to any depth.
-    for kind in ("string", "integer", "number", "boolean"):
+    for kind, types in _VALUES.items():
         nested = {"type": "array", "items": {"$ref": f"#/components/schemas/{kind}s"}}
-        schemas[f"{kind}s"] = {"anyOf": [{"type": kind}, nested]}
+        schemas[f"{kind}s"] = {"anyOf": [*({"type": one} for one in types), nested]}
     return schemas
 
 
 def _input(plain: Mapping[str, Any], field: FieldConfig) -> dict[str, Any]:
     """JSON Schema of the input for one field."""
-    kinds = {"id": ("string", "integer"), "category": ("integer", "boolean")}.get(field.kind, ("number", "boolean"))
+    keyed = ("string", "integer", "boolean")
+    numbers = ("measurement" if field.missing else "number", "boolean")
+    kinds = {"id": keyed, "category": keyed, "code": ("integer", "boolean")}.get(field.kind, numbers)
     values = [{"type": "array", "items": {"$ref": f"#/components/schemas/{kind}s"}} for kind in kinds]
     narrowed = {
         "name": {"const": field.name},
@@ -224,7 +234,7 @@ def _input(plain: Mapping[str, Any], field: FieldConfig) -> dict[str, Any]:
 
 def example_request(config: EdgeConfig) -> dict[str, Any]:
     """An inference request with one example."""
-    first: Mapping[str, Any] = {"id": "ann", "category": 0}
+    first: Mapping[str, Any] = {"id": "ann", "category": "blue", "code": 0}
     inputs = []
     for tensor, field in zip(model_metadata(config).inputs, config.model.fields, strict=True):
         data = [first[field.kind]] if field.kind in first else [0.0] * field.size

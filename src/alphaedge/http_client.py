@@ -1,6 +1,8 @@
 """What the HTTP clients of an edge share: its URL, the token, whom to trust, and the reason of a refusal."""
 
 import ssl
+import urllib.request
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -50,6 +52,15 @@ def tls_context(authority: Path | None) -> ssl.SSLContext | None:
         return ssl.create_default_context(cafile=authority)
     except (OSError, ssl.SSLError) as error:
         raise InvalidValue("authority", str(authority), f"a file with a certificate ({error})") from None
+
+
+def is_ready(url: str, timeout_seconds: float = 2.0) -> bool:
+    """Whether an edge says that it can predict. Blocks."""
+    try:
+        with urllib.request.urlopen(f"{url}/v2/health/ready", timeout=timeout_seconds) as answer:
+            return bool(answer.status == HTTPStatus.OK)
+    except OSError:  # no answer, or one that says no
+        return False
 
 
 def refusal_reason(body: bytes) -> str:

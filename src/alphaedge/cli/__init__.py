@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from alphaedge import __version__
-from alphaedge.cli import ban, certs, dashboard, demo, edge, replay, reproduce, simulate, status, sweep, tune
+from alphaedge.cli import ban, certs, dashboard, demo, edge, fleet, replay, reproduce, simulate, status, sweep, tune
 from alphaedge.cli.base import Command, make_app
 
 ABOUT = "Online learning on edge servers that learn from each other, with no central server."
@@ -24,6 +24,7 @@ app.command(cls=Command, epilog=replay.EXAMPLES)(replay.replay)
 app.command(cls=Command, epilog=status.EXAMPLES)(status.status)
 app.command(cls=Command, epilog=dashboard.EXAMPLES)(dashboard.dashboard)
 app.command(cls=Command, epilog=ban.EXAMPLES)(ban.ban)
+app.add_typer(fleet.app)
 app.add_typer(edge.app)
 app.add_typer(certs.app)
 

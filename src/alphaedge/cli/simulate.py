@@ -1,6 +1,7 @@
 """``alphaedge simulate``: run several methods on the same simulated edges and compare them."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -40,6 +41,7 @@ alphaedge simulate --edges 1000 --memory 4G --methods alphaedge,noagg
 """
 _METHOD: Final = "Method"
 _CONDITIONS: Final = "Conditions"
+KEPT_METHOD: Final = "alphaedge"
 
 
 def simulate(
@@ -203,7 +205,8 @@ def simulate(
         checkpoints = _checkpoints(out, resume=resume, shards=shards)
         seconds = parse_duration("checkpoint_every", checkpoint_every)
         with open_workers(engine, ray_address, jobs, shards) as workers:
-            results = run_with_progress(settings, workers, checkpoints, seconds, console)
+            kept = _kept_method(settings.methods, out, shards)
+            results = run_with_progress(settings, workers, checkpoints, seconds, console, kept)
         if out is not None:
             results.save(out)
             if not results.interrupted:
@@ -214,6 +217,11 @@ def simulate(
     print_results(summary, console, out, table=not prints_json(json))
     if results.interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
+
+
+def _kept_method(methods: Sequence[str], out: Path | None, shards: int) -> str | None:
+    """The method whose fleet is kept as it ended, for ``alphaedge fleet init``: AlphaEdge, if there is a folder."""
+    return KEPT_METHOD if out is not None and shards == 1 and KEPT_METHOD in methods else None
 
 
 def _checkpoints(out: Path | None, *, resume: bool, shards: int) -> Path | None:

@@ -19,7 +19,12 @@ from alphaedge.simulation.workers.protocol import Workers
 
 
 def run_with_progress(
-    settings: Settings, workers: Workers, checkpoints: Path | None, every: float, console: Console
+    settings: Settings,
+    workers: Workers,
+    checkpoints: Path | None,
+    every: float,
+    console: Console,
+    keep_state: str | None = None,
 ) -> Results:
     """Simulate with a live bar: batches done, current score, time left."""
     bar = Progress(
@@ -50,7 +55,14 @@ def run_with_progress(
             bar.update(lines[name], completed=report.batches, score=score, visible=report.batches < report.total)
             bar.update(whole, completed=sum(r.batches for r in reports.values()))
 
-        results = simulate(settings, workers=workers, checkpoints=checkpoints, checkpoint_every=every, watch=watch)
+        results = simulate(
+            settings,
+            workers=workers,
+            checkpoints=checkpoints,
+            checkpoint_every=every,
+            keep_state=keep_state,
+            watch=watch,
+        )
         done = sum(r.batches for r in reports.values())
         bar.update(whole, total=done, completed=done)
     if results.interrupted:

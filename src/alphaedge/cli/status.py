@@ -53,7 +53,7 @@ def status(
         from rich.console import Console
 
         console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
-        console.print(_table(fleet.edge, edges))
+        console.print(fleet_table(fleet.edge, edges))
         if any(one.left_out for one in edges):
             console.print(_peer_table(edges))
     if not healthy:
@@ -68,7 +68,8 @@ def read_token(file: Path | None) -> str | None:
         raise AlphaEdgeError(f"token-file: {error}") from None
 
 
-def _table(seen_by: str, edges: "Sequence[EdgeHealth]") -> "Table":
+def fleet_table(seen_by: str, edges: "Sequence[EdgeHealth]") -> "Table":
+    """A row for each edge of a fleet. seen_by: the edge that was asked."""
     from rich import box
     from rich.filesize import decimal
     from rich.table import Table

@@ -4,13 +4,16 @@ from typing import Any, Final
 
 import tomli_w
 
-from alphaedge.core.fields import KEYED
+from alphaedge.core.fields import KEYED, Field
 from alphaedge.data.stream import Dataset
+from alphaedge.fleet_state import Description
 
 MLP_HIDDEN: Final = (64, 32)  # as in the simulator; a DeepFM has the default of edges
 
 
-def model_section(data: Dataset, *, name: str = "model", batch_size: int = 50, rate: float | None = None) -> str:
+def model_section(
+    data: Dataset | Description, *, name: str = "model", batch_size: int = 50, rate: float | None = None
+) -> str:
     """Return the ``[model]`` section that fits a data set, as TOML. Rows of ids learn by Adagrad, the edges' default.
 
     rate: the learning rate of Adam; None: the default of edges.
@@ -26,7 +29,10 @@ def model_section(data: Dataset, *, name: str = "model", batch_size: int = 50, r
         model["rate"] = rate
     parts = [f"# Fits {data.name}: replace [model] and its fields by this.\n" + tomli_w.dumps({"model": model})]
     # Each field is a table of its own, as in the file that ``alphaedge edge init`` writes.
-    parts += [
-        f"[[model.fields]]\n{tomli_w.dumps({'name': f.name, 'kind': f.kind, 'size': f.size})}" for f in data.fields
-    ]
+    parts += [f"[[model.fields]]\n{tomli_w.dumps(_field(f))}" for f in data.fields]
     return "\n".join(parts)
+
+
+def _field(field: Field) -> dict[str, Any]:
+    plain = {"name": field.name, "kind": field.kind, "size": field.size}
+    return plain | ({"missing": True} if field.missing else {})

@@ -50,8 +50,12 @@ class Engine:
         delay, dtype = world.conditions.delay, world.models.dense.dtype
         self.judge = Judge(settings, len(world.models), delay, dtype, world.device) if settings else None
 
-    def run(self, progress: Callable[[Progress], None] = lambda _: None) -> RunLog:
-        """Run every stream to its end."""
+    def run(
+        self,
+        progress: Callable[[Progress], None] = lambda _: None,
+        last_round: Callable[[Sequence[int]], None] = lambda _: None,
+    ) -> RunLog:
+        """Run every stream to its end. last_round: called with edges that have just had the last of their rounds."""
         world = self.world
         here = [world.where(edge) for edge in range(len(world.models))]
         total = sum(timeline.last[local] - timeline.first[local] for timeline, local in here)
@@ -67,6 +71,7 @@ class Engine:
                 self._join(joining)
                 if not publish_first:
                     aggregate_group(world, meeting, self.mix_block, lost)
+                last_round([e for e in meeting if world.span_end(e)[0] is None])
             self._train()
             progress(world.log.progress(total))
         return world.log

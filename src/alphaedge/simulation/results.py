@@ -10,6 +10,7 @@ import polars as pl
 from alphaedge import scoring
 from alphaedge.data.stream import Dataset
 from alphaedge.errors import InvalidValue
+from alphaedge.fleet_state import STATE_FILE
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.run_result import PULLS, SCORES, WEIGHTS, RunResult
 
@@ -87,6 +88,11 @@ class Results:
         """Who pulled from whom: method, seed, edge, peer, count, bytes."""
         return self._table(lambda o: o.pulls, PULLS)
 
+    @property
+    def end_states(self) -> list[bytes]:
+        """The state in which a fleet ended, if it was kept (``alphaedge.fleet_state``)."""
+        return [o.end_state for o in self.outcomes() if o.end_state is not None]
+
     def plot(self) -> "Figure":
         """Score over time, one line a method; of the honest edges, as in the summary."""
         from alphaedge.report import figures  # here, since matplotlib is slow to load and worker processes never draw
@@ -129,6 +135,8 @@ class Results:
         self.pulls.write_parquet(folder / "pulls.parquet")
         config_toml = self._config_toml()
         (folder / "config.toml").write_text(config_toml, encoding="utf-8")
+        for state in self.end_states:
+            (folder / STATE_FILE).write_bytes(state)
         if self._outcomes:
             pictures = self.pictures()
             for name, _, figure in pictures:

@@ -11,6 +11,7 @@ import torch
 
 from alphaedge import scoring
 from alphaedge.data.stream import Dataset
+from alphaedge.fleet_state import EncodedState
 from alphaedge.simulation.world import World
 
 
@@ -34,6 +35,7 @@ class RunResult:
     beyond_start: int
     edge_batches: int
     seconds: float
+    end_state: EncodedState | None = None  # in which the fleet ended (alphaedge.fleet_state), if it was kept
 
     @classmethod
     def of(cls, name: str, world: World, run: int, data: Dataset, seconds: float) -> "RunResult":

@@ -9,7 +9,7 @@ import msgspec
 
 from alphaedge.core.methods import Method
 from alphaedge.data.stream import Dataset
-from alphaedge.errors import InvalidValue, check_number
+from alphaedge.errors import InvalidValue, check_choice, check_number
 from alphaedge.settings import method_name
 from alphaedge.simulation.batches import batch_times, find_own_rows
 from alphaedge.simulation.checkpoint import EVERY_SECONDS, Checkpoints
@@ -40,6 +40,7 @@ def simulate(
     workers: Workers | None = None,
     checkpoints: Path | None = None,
     checkpoint_every: float = EVERY_SECONDS,
+    keep_state: str | None = None,
     watch: Watch = lambda _, __: None,
     **changes: Any,
 ) -> Results:
@@ -55,6 +56,8 @@ def simulate(
     workers: where they run instead of ``jobs`` processes, such as on a cluster (simulation.workers.ray_workers).
     checkpoints: a folder. Runs are written there every ``checkpoint_every`` seconds and at their end, and go on from
         what is there already: give the same arguments again. Remove it when you have the results.
+    keep_state: the method whose fleet, under the first seed, is kept as it ended; ``Results.save`` writes it to the
+        folder, and ``alphaedge fleet init`` makes a live fleet of it.
     watch: called with "method/first seed of its stack" and progress, and first with "" and the whole's total.
 
     Ctrl-C ends a simulation early; the results then hold what was finished, and ``interrupted`` is True.
@@ -77,6 +80,8 @@ def simulate(
     if data is None and settings.data == "synthetic" and settings.size > settings.store.min_events():
         allowed = f"at most {settings.store.min_events()}, the fewest events that a region of this store can have"
         raise InvalidValue("batch_size", settings.size, allowed)
+    if keep_state is not None:
+        check_choice("keep_state", keep_state, chosen)
     workers = workers or local_workers(min(jobs, len(chosen) * settings.seeds))
     first_data = data if data is not None else workers.cache.data(settings, 0)
     edges = len(first_data.streams)
@@ -103,6 +108,7 @@ def simulate(
             model,
             _checkpoints(checkpoints, checkpoint_every, name, seeds),
             block=plan.block,
+            keep_state=name == keep_state and first == 0,
         )
         for name, method in chosen.items()
         for first in range(0, settings.seeds, plan.stack)

@@ -27,6 +27,7 @@ from alphaedge.simulation.batches import Batches, Inputs, Labels, batch_times
 from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.checkpoint import Checkpoints, describe, restore, save
 from alphaedge.simulation.config import Settings
+from alphaedge.simulation.end_state import EndState
 from alphaedge.simulation.engine import BLOCK, MIX_BLOCK, Engine
 from alphaedge.simulation.memory.parts import InMemory, OnDisk, keep_on_disk
 from alphaedge.simulation.recording_cache import RecordingCache, recording_cache
@@ -55,7 +56,8 @@ class Task:
     """Some seeds of one method, to be run as one stack.
 
     window: events per score, which divides the batch size; None is a batch. With AUC, only scores of equally many
-    events can be compared. block: how many models learn at once.
+    events can be compared. block: how many models learn at once. keep_state: whether the result of the first seed has
+    the state in which its fleet ended (``simulation.end_state``).
     """
 
     settings: Settings
@@ -67,6 +69,7 @@ class Task:
     checkpoints: Checkpoints | None = None
     window: int | None = None
     block: int = BLOCK
+    keep_state: bool = False
 
     def factory(self, data: Dataset) -> ModelFactory | None:
         """What makes the model: the user, or the catalog for its own data; None is the default for any data."""
@@ -232,8 +235,11 @@ def _run(task: Task, cache: WorkerCache, watch: Watch, shards: Shards) -> Outcom
     )
     block = task.block if settings.executor == "stacked" else 1
     engine = Engine(world, settings.online, same_pass=same_pass, block=block)
-    seconds = _run_engine(engine, task, watch, [len(s) for s in data[0].streams])
+    end_state = EndState(engine, data[0]) if task.keep_state else None
+    seconds = _run_engine(engine, task, watch, [len(s) for s in data[0].streams], end_state)
     outcomes = [RunResult.of(task.name, world, run, data[run], seconds / len(seeds)) for run in range(len(seeds))]
+    if end_state is not None and (kept := end_state.finish(task.name)) is not None:
+        outcomes[0] = replace(outcomes[0], end_state=kept.encode())
     stopped = (reason for number, reason in world.log.stopped.items() if number in world.own)
     return outcomes, [f"{task.name}: {note}" for note in (*notes, *stopped)]
 
@@ -246,7 +252,7 @@ def _room_for_guests(method: Method, edges: int, here: int) -> int:
     return min(MIX_BLOCK * peers, edges - here)
 
 
-def _run_engine(engine: Engine, task: Task, watch: Watch, events: list[int]) -> float:
+def _run_engine(engine: Engine, task: Task, watch: Watch, events: list[int], end_state: EndState | None) -> float:
     """Run an engine to its end, from a checkpoint on if there is one; returns the seconds that it took."""
     kept, about = task.checkpoints, describe(task.settings.toml(), task.method, task.seeds, events)
     before = restore(engine, kept.file, about) if kept and kept.file.exists() else 0.0
@@ -263,7 +269,7 @@ def _run_engine(engine: Engine, task: Task, watch: Watch, events: list[int]) -> 
             save(engine, kept.file, about, before + time.perf_counter() - began)
             saved = time.perf_counter()
 
-    engine.run(look)
+    engine.run(look, end_state.keep if end_state is not None else lambda _: None)
     seconds = before + time.perf_counter() - began
     if kept and kept.file.exists():  # a run that is finished is not begun again, either
         save(engine, kept.file, about, seconds)

@@ -331,11 +331,15 @@ class Learner:
         waiting, self.waiting = self.waiting, []
         ahead, self._ahead = self._ahead, []
         if not self.reset and not ahead:
-            for examples in waiting:
-                batch = self._batch(examples)
-                self._or_undo(examples, batch, partial(self._train_again, batch))
+            self.train_mixed(waiting)
         self.reset = False
         return refused
+
+    def train_mixed(self, waited: Sequence[Examples]) -> None:
+        """Train the mixed model on batches that have waited for a mix; the home model has trained on them already."""
+        for examples in waited:
+            batch = self._batch(examples)
+            self._or_undo(examples, batch, partial(self._train_again, batch))
 
     def _select(
         self, candidates: Sequence[str], topology: Mapping[str, Mapping[str, float]], absent: Collection[str]

@@ -50,6 +50,19 @@ STATUS_INTERVAL_SECONDS: Final = 1.0
 RECENT_BATCHES: Final = 20  # whose scores make the recent score
 
 
+def make_learner(config: EdgeConfig, gradients: Gradients) -> Learner:
+    """Make the learner of an edge, which has learned nothing yet."""
+    model, sizes = gradients.model, {f.name: f.size for f in config.model.fields}
+    return Learner(
+        gradients,
+        config.method.make(),
+        config.model.online,
+        name=config.edge,
+        seed=config.seed,
+        capacities=[sum(sizes[model.fields[f]] for f in table.fields) for table in model.tables],
+    )
+
+
 @final
 class LearningLoop:
     """One edge's learning, from its journal to its parameters. folder: of its configuration."""
@@ -62,17 +75,8 @@ class LearningLoop:
         clock: Callable[[], float] = time.time,
     ) -> None:
         data, model = folder / config.data, initial_model(config)
-        sizes = {f.name: f.size for f in config.model.fields}
-        capacities = [sum(sizes[model.fields[f]] for f in table.fields) for table in model.tables]
         self.config, self.size = config, config.model.batch_size
-        self.learner = Learner(
-            gradients(model),
-            config.method.make(),
-            config.model.online,
-            name=config.edge,
-            seed=config.seed,
-            capacities=capacities,
-        )
+        self.learner = make_learner(config, gradients(model))
         self._features = Features(config.model.fields, b"")  # the journal holds keys, not ids
         self._journal = Journal(data / "journal.db", layout=self._features.layout, readonly=True)
         self._checkpoints = Checkpoints(data / "checkpoints")

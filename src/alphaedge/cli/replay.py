@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = """[bold]Examples[/]
 
+alphaedge replay --fleet fleet --table new-sales.csv
+
 alphaedge replay --data movielens --print-config      (a \\[model] for edge.toml)
 
 alphaedge replay http://127.0.0.1:8080 --data movielens
@@ -54,6 +56,15 @@ def replay(
     context: typer.Context,
     urls: Annotated[
         list[str] | None, typer.Argument(help="Addresses of edges, one for each edge of the data.", metavar="URL")
+    ] = None,
+    fleet: Annotated[
+        Path | None,
+        option(
+            "A folder of `alphaedge fleet init`: its edges get the events of their regions. "
+            "--table names the events, with the columns that the simulation had.",
+            panel=_DATA,
+            metavar="DIR",
+        ),
     ] = None,
     data: Annotated[str | None, option(f"{DATA_HELP} Default: synthetic.", panel=_DATA)] = None,
     mapped: Annotated[
@@ -114,8 +125,8 @@ def replay(
 ) -> None:
     """Stream a data set or a table to running edges, report the labels as feedback, and score the answers.
 
-    With a speed, each request leaves at its own time, and latency counts from that moment. A table's ids
-    are sent as they are, its categories as the numbers that they get when it is read.
+    With a speed, each request leaves at its own time, and latency counts from that moment. A table's ids and
+    categories are sent as they are.
 
     Exits with 0 if everything was delivered, 1 if not, 2 if it could not start and 130 if it was interrupted.
     """
@@ -125,17 +136,21 @@ def replay(
 
     from alphaedge.cli import dataset
     from alphaedge.cli.output import check_writable, prints_json
+    from alphaedge.fleet.data import open_fleet
     from alphaedge.replay.assignment import assign
     from alphaedge.replay.model_section import model_section
     from alphaedge.replay.options import Delay, ReplayOptions, parse_duration, parse_speed
     from alphaedge.simulation import config
+    from alphaedge.toml import merge
 
     console = Console(stderr=prints_json(json) or print_config)
-    overrides = dataset.data_settings(context.params) | {
-        "batch_size": batch_size,
-        "store": {"edges": edges, "events": events},
-    }
+    overrides = dataset.drop_unset(
+        dataset.data_settings(context.params) | {"batch_size": batch_size, "store": {"edges": edges, "events": events}}
+    )
     with exit_on_error():
+        known = open_fleet(fleet) if fleet is not None else None
+        if known is not None:
+            overrides, model = merge(known.data, overrides), model or known.fleet.model
         options = ReplayOptions(
             speed=parse_speed(pace),
             delay=Delay.parse(delay),
@@ -145,7 +160,7 @@ def replay(
             limit_seconds=limit_seconds,
         )
         dataset.check_table(overrides)
-        settings = config.build(dataset.drop_unset(overrides))
+        settings = config.build(overrides)
         unit = parse_duration("time_unit", time_unit) if time_unit is not None else None
         options = replace(
             options, batch_size=settings.size, time_unit=unit or TIME_UNIT_SECONDS.get(settings.data, 1.0)
@@ -159,7 +174,10 @@ def replay(
             )
             sys.stdout.write(section)
             return
-        addresses = assign(events_of_all.edge_names, urls or [], mapped or [])
+        pairs = [*known.pairs(events_of_all.edge_names), *(mapped or [])] if known is not None else mapped or []
+        addresses = assign(events_of_all.edge_names, urls or [], pairs)
+        for name in [name for name in events_of_all.edge_names if known is not None and name not in addresses]:
+            console.print(f"{name}: not an edge of the fleet, left out", highlight=False, markup=False)
         streams = _select_streams(events_of_all, list(addresses), rows)
         for name, url in addresses.items():
             console.print(f"{name} -> {url}, {len(streams[name]):,} events", highlight=False, markup=False)

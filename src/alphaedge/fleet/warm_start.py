@@ -113,8 +113,11 @@ def _restore(learner: Learner, own: EdgeState, tensors: Mapping[str, Tensor], na
     learner.records, learner.revealed, learner.aggregations = own.records, own.batches, own.aggregations
     learner.topology = {names[j]: share for j, share in own.shares.items()}
     if own.publication:
-        statistics = {name: tensors[f"published.{name}"] for name in learner.model.statistics()
-                      if f"published.{name}" in tensors}  # fmt: skip
+        # The simulator keeps published statistics only where they are mixed; peers are told the edge's own.
+        statistics = {
+            name: tensors.get(f"published.{name}", tensors[f"mixed.buffer.{name}"])
+            for name in learner.model.statistics()
+        }
         learner.publication = Publication(own.publication, own.published_records, tensors["published"], statistics)
     if own.own is not None:
         # Peers' models are not in the state: each is pulled whole once, and only its changes after that.

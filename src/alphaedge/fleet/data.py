@@ -1,0 +1,32 @@
+"""What a fleet folder says about its data: how to read more of them, and which edge gets which events."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+from alphaedge.errors import InvalidValue
+from alphaedge.fleet.folders import DATA_FILE
+from alphaedge.fleet.layout import Fleet
+
+
+@final
+class FleetData(NamedTuple):
+    """A fleet, and the settings about data of the simulation that it was made from."""
+
+    fleet: Fleet
+    data: dict[str, Any]
+
+    def pairs(self, places: Sequence[str]) -> list[str]:
+        """PLACE=URL for each of the places that has an edge."""
+        urls: Mapping[str, str] = self.fleet.urls()
+        return [f"{place}={urls[place]}" for place in places if place in urls]
+
+
+def open_fleet(folder: Path) -> FleetData:
+    """Read the description of a fleet and of its data."""
+    fleet, file = Fleet.load(folder), folder / DATA_FILE
+    try:
+        return FleetData(fleet, tomllib.loads(file.read_text(encoding="utf-8")))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidValue("fleet", str(file), f"the file that `alphaedge fleet init` wrote ({error})") from error

@@ -131,7 +131,7 @@ def one(**changes: Any) -> bytes:
         (one(datatype="FP128"), ["inputs.x.datatype", "FP128", "FP32"]),
         (one(data=["a", "b"]), ["inputs.x.data", "'a'", "numbers of type FP32"]),
         (one(data=[True, False]), ["inputs.x.data", "True"]),
-        (one(data=[None, 1]), ["inputs.x.data", "nothing"]),
+        (one(datatype="INT64", data=[None, 1]), ["inputs.x.data", "nothing"]),
         (one(data={"a": 1}), ["request"]),
         (one(datatype="INT8", data=[1, 300]), ["inputs.x.data", "300", "-128 to 127"]),
         (one(datatype="INT64", data=[1, 0.5]), ["inputs.x.data", "0.5"]),

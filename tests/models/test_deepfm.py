@@ -72,16 +72,21 @@ def test_only_id_fields_are_id_tables() -> None:
     assert [t.name for t in model.tables] == ["user", "item"]
     assert [(t.rows, t.width, t.fields) for t in model.tables] == [(7, 4, (0,)), (9, 4, (4,))]
     dense = {s.name for s in model.dense_layout}
-    assert {"categories", "sets.0", "numbers", "bias"} <= dense
+    assert {"codes", "sets.0", "numbers", "bias"} <= dense
     assert not {"ids.0", "ids.1"} & dense
     assert model.loss.link(torch.zeros(1)).item() == 0.5, "outputs are logits"
+
+
+def test_a_category_has_rows_of_its_own_without_tallies() -> None:
+    model = deepfm([Field("user", "id", 7), Field("brand", "category", 5)])
+    assert [(t.name, t.rows, t.tallied) for t in model.tables] == [("user", 7, True), ("brand", 5, False)]
 
 
 def test_a_model_without_ids_has_no_tables() -> None:
     assert deepfm(FIELDS[1:4]).tables == ()
 
 
-@pytest.mark.parametrize("kind", ["id", "category", "code", "set", "number"])
+@pytest.mark.parametrize("kind", ["id", "code", "set", "number"])
 def test_fields_of_a_single_kind_are_enough(kind: str) -> None:
     chosen = [i for i, f in enumerate(FIELDS) if f.kind == kind]
     module = DeepFM([FIELDS[i] for i in chosen], dim=3, hidden=(4,))

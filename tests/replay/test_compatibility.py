@@ -63,8 +63,8 @@ def test_everything_that_differs_is_named() -> None:
         check_compatible("http://edge", FIELDS, "regress", describe_model(config, "classify"))
     assert found.value.differences == (
         "task: the model has classify; the data have regress",
-        "field user: the model takes a category (INT64); the data have an id (BYTES)",
-        "field kind: not in the model; the data have a category (INT64)",
+        "field user: the model takes a code (INT64); the data have an id or a category (BYTES)",
+        "field kind: not in the model; the data have a code (INT64)",
         "field tags: the model takes numbers or a set of size 5 (FP32); "
         "the data have numbers or a set of size 4 (FP32)",
         "field age: not in the data; the model takes it",

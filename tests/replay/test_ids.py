@@ -70,7 +70,7 @@ def sent(data: Dataset) -> dict[str, list[Any]]:
 
 def test_a_tables_ids_are_sent_as_text(tmp_path: Path) -> None:
     inputs = sent(load(Table(file=str(sales(tmp_path)), **COLUMNS)))
-    assert inputs["id user"] == [str(user).encode() for user in USERS]
+    assert inputs["user"] == [str(user).encode() for user in USERS]
     assert inputs["item"] == [item.encode() for item in ITEMS]
 
 

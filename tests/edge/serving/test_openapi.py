@@ -133,7 +133,7 @@ def inputs(**changes: Any) -> dict[str, Any]:
         (inputs(x=one("x", [1, 2], "BYTES", ["0", "1"])), "inputs.x.datatype"),
         (inputs(x=one("x", [1, 2], "FP128", [0, 1])), "FP128"),
         (inputs(item=one("item", [1], "INT64", [2**63])), "inputs.item.data"),
-        (inputs(item=one("item", [1], "FP64", [0.5])), "inputs.item.datatype"),
+        (inputs(item=one("item", [1], "FP64", [0.5])), "inputs.item: found 0.5"),
     ],
 )
 def test_inputs_that_break_the_rules_are_refused_by_name(edge: Edge, body: bytes | dict[str, Any], words: str) -> None:

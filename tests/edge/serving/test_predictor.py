@@ -197,7 +197,7 @@ def test_examples_come_back_from_the_journal_as_they_went_in() -> None:
     [
         ({"user": None}, ["inputs", "also user"]),
         ({"other": np.zeros(2)}, ["inputs", "'other'", "user, colour"]),
-        ({"user": np.array([1.0, 2.0])}, ["inputs.user.datatype", "whole numbers or BYTES"]),
+        ({"user": np.array([1.0, 2.5])}, ["inputs.user", "2.5", "text or a whole number"]),
         ({"colour": np.array([0, 3])}, ["inputs.colour", "3", "from 0 to 2"]),
         ({"colour": np.array([-1, 0])}, ["inputs.colour", "-1"]),
         ({"colour": np.array([0.0, 1.0])}, ["inputs.colour.datatype"]),

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 Visit = Callable[..., "Page"]
 
 
-def edge(*neighbours: str, behind: int = 0, alive: bool = True, same_schema: bool = True, batches: int = 1) -> EdgeView:
-    links = {peer: Link(share=0.1, behind=behind) for peer in neighbours}
-    vitals = Vitals(batches=batches, neighbours=neighbours, links=links)
+def edge(*neighbours: str, missed: int = 0, alive: bool = True, same_schema: bool = True, batches: int = 1) -> EdgeView:
+    links = {peer: Link(share=0.1, behind=9) for peer in neighbours}
+    vitals = Vitals(batches=batches, neighbours=neighbours, links=links, missed_rounds=missed)
     return EdgeView(region="DE", alive=alive, same_schema=same_schema, vitals=vitals)
 
 
@@ -31,8 +31,8 @@ def test_states_are_those_of_the_status_command(visit: Visit) -> None:
         "other": edge("fine", same_schema=False),
         "waiting": edge(batches=0),
         "alone": edge("down", "unknown"),
-        "late": edge("fine", behind=3),
-        "stale": edge("fine", "waiting", behind=4),
+        "late": edge("fine", missed=2),
+        "stale": edge("fine", "waiting", missed=3),
         "fine": edge("late", "down"),
         "first": edge(),
     }

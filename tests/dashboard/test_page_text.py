@@ -78,7 +78,7 @@ def test_the_page_shows_the_peers_states_in_the_words_of_the_edge_that_sees_them
         }
         assert page.locator("#links td.bad").all_inner_texts() == [cell.inner_text() for cell in found.values()][1:]
         assert page.locator("#total-excluded").inner_text() == "2"
-        events = page.locator("#events .alarm .what").all_inner_texts()
+        events = page.locator("#events .alarm .what").all_text_contents()
         assert sorted(events) == [
             "berlin excluded oslo: worse than alone by 40%",
             "berlin excluded rome: no model for 3 rounds",

@@ -79,9 +79,7 @@ def worth_blocks(plan: Plan, get: Lookup) -> list[Block]:
         ),
         Grid(columns, [_row(data, one) for data, one in found.items()]),
         *([Text(f"Without finished cells: {', '.join(missing)}.")] if missing else []),
-        Picture(
-            "gain-by-region", "The gain of each region over learning alone, and the mean", _overview(found)
-        ),
+        Picture("gain-by-region", "The gain of each region over learning alone, and the mean", _overview(found)),
         *_pictures(found),
     ]
 

@@ -76,7 +76,7 @@ def test_who_is_in_trouble_is_named_with_the_reason_and_can_be_selected(visit: V
         assert [line.replace("\n", " ") for line in shown(page, "#trouble li")] == [
             "broken 2 of its models were refused",
             "down does not answer",
-            "hostile 2 of the 2 edges that know its model exclude it",
+            "hostile excluded by 2 of the 2 edges that know its model",
         ]
         page.locator("#trouble button", has_text="hostile").click()
         until(page, "alphaedge.selected === 'hostile'")

@@ -13,7 +13,7 @@ const REASONS = {
   "other schema": "its model is built differently, so it can’t mix",
 };
 
-/** Return the edges in trouble: {name, reason}. fleet: a Map of edges by name. Pure. */
+/** Return the edges in trouble: {name, reasons}. fleet: a Map of edges by name. Pure. */
 export function findTrouble(fleet) {
   const about = new Map(); // what others say, by peer
   for (const { alive, vitals } of fleet.values()) {
@@ -28,13 +28,15 @@ export function findTrouble(fleet) {
   }
   const found = [];
   for (const [name, edge] of fleet) {
+    const reasons = [];
     const state = edgeState(edge, fleet);
-    if (isUnhealthy(state)) found.push({ name, reason: REASONS[state] });
+    if (isUnhealthy(state)) reasons.push(REASONS[state]);
     const { known, excluded, refused } = about.get(name) ?? { known: 0, excluded: 0, refused: 0 };
     if (excluded >= MIN_WITNESSES && 2 * excluded >= known) {
-      found.push({ name, reason: `${excluded} of the ${known} edges that know its model exclude it` });
+      reasons.push(`excluded by ${excluded} of the ${known} edges that know its model`);
     }
-    if (refused) found.push({ name, reason: `${formatCount(refused)} of its models ${refused === 1 ? "was" : "were"} refused` });
+    if (refused) reasons.push(`${formatCount(refused)} of its models ${refused === 1 ? "was" : "were"} refused`);
+    if (reasons.length) found.push({ name, reasons });
   }
   return found;
 }
@@ -55,10 +57,10 @@ export function troublePanel(list, select) {
   };
 }
 
-function makeEntry({ name, reason }, select) {
+function makeEntry({ name, reasons }, select) {
   const item = document.createElement("li");
   const button = Object.assign(document.createElement("button"), { type: "button", className: "pick", textContent: name });
   button.addEventListener("click", () => select(name));
-  item.append(button, Object.assign(document.createElement("span"), { textContent: reason }));
+  item.append(button, Object.assign(document.createElement("span"), { textContent: reasons.join("; ") }));
   return item;
 }

@@ -1,5 +1,10 @@
 # Two commands do everything, set-up included: make run, make test.
-PYTHON ?= python3.11
+# The first Python that will do: 3.11 before others, since CI tests with it. `make PYTHON=...` names another one.
+PYTHONS := python3.11 python3.12 python3.13 python3.14 python3 python
+WILL_DO := -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2> /dev/null
+PYTHON ?= $(shell for each in $(PYTHONS); do if $$each $(WILL_DO); then echo $$each; break; fi; done)
+NO_PYTHON := AlphaEdge needs Python 3.11 or newer, with venv and pip. Install one (on Debian and Ubuntu: \
+  apt install python3 python3-venv), or name yours: make PYTHON=/path/to/python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -15,6 +20,7 @@ help:  ## show this list
 setup: $(READY)  ## make the virtual environment, everything pinned
 
 $(READY): pyproject.toml constraints.txt
+	@$(or $(PYTHON),false) $(WILL_DO) || { echo "$(if $(PYTHON),$(PYTHON): not found or too old. )$(NO_PYTHON)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install -q -c constraints.txt --editable ".[dev]"
 	@touch $@

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 Visit = Callable[..., "Page"]
 
 
-def edge(*neighbours: str, behind: int = 0, alive: bool = True, same_schema: bool = True, batches: int = 1) -> EdgeView:
-    links = {peer: Link(share=0.1, behind=behind) for peer in neighbours}
-    vitals = Vitals(batches=batches, neighbours=neighbours, links=links)
+def edge(*neighbours: str, missed: int = 0, alive: bool = True, same_schema: bool = True, batches: int = 1) -> EdgeView:
+    links = {peer: Link(share=0.1, behind=9) for peer in neighbours}
+    vitals = Vitals(batches=batches, neighbours=neighbours, links=links, missed_rounds=missed)
     return EdgeView(region="DE", alive=alive, same_schema=same_schema, vitals=vitals)
 
 
@@ -31,8 +31,8 @@ def test_states_are_those_of_the_status_command(visit: Visit) -> None:
         "other": edge("fine", same_schema=False),
         "waiting": edge(batches=0),
         "alone": edge("down", "unknown"),
-        "late": edge("fine", behind=3),
-        "stale": edge("fine", "waiting", behind=4),
+        "late": edge("fine", missed=2),
+        "stale": edge("fine", "waiting", missed=3),
         "fine": edge("late", "down"),
         "first": edge(),
     }
@@ -78,7 +78,7 @@ def test_the_page_shows_the_peers_states_in_the_words_of_the_edge_that_sees_them
         }
         assert page.locator("#links td.bad").all_inner_texts() == [cell.inner_text() for cell in found.values()][1:]
         assert page.locator("#total-excluded").inner_text() == "2"
-        events = page.locator("#events .alarm .what").all_inner_texts()
+        events = page.locator("#events .alarm .what").all_text_contents()
         assert sorted(events) == [
             "berlin excluded oslo: worse than alone by 40%",
             "berlin excluded rome: no model for 3 rounds",

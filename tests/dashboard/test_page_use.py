@@ -83,7 +83,7 @@ def test_tables_can_be_sorted_and_show_more_rows_on_request(visit: Visit, served
     page = visit(served)
     page.locator("#edges thead button", has_text="Recent").click()
     assert page.locator("#edges th[aria-sort=descending]").count() == 1
-    shown = [float(t) for t in page.locator("#edges tbody td:nth-child(7)").all_inner_texts()]
+    shown = [float(t) for t in page.locator("#edges tbody td:nth-child(8)").all_inner_texts()]
     assert shown == sorted(shown, reverse=True)
     links = known(page, "links")
     assert page.locator("#links tbody tr").count() == 12 < links
@@ -96,7 +96,9 @@ def test_events_are_numbered_like_their_flags_and_lead_to_their_time(visit: Visi
     events = [event for frame in served.history.since(0.0) for event in frame.events]
     page = visit(served)
     assert known(page, "events") == len(events)
-    entries = page.locator("#events .count").all_inner_texts()
+    page.locator("#churn").check()
+    until(page, f"document.querySelectorAll('#events li').length === {len(events)}")
+    entries = page.locator("#events .count").all_text_contents()
     assert entries == [str(n) for n in range(len(events), 0, -1)]
     page.locator("#events button").last.click()
     until(page, f"alphaedge.time === {events[0].time!r}")
@@ -208,6 +210,6 @@ def test_everything_has_an_accessible_name(visit: Visit, served: Served) -> None
     assert unnamed == []
     assert page.locator("canvas:not([role])").count() == 0
     levels = page.evaluate("[...document.querySelectorAll('header h1, main h2')].map((h) => h.tagName)")
-    assert levels == ["H1"] + ["H2"] * 7
+    assert levels == ["H1"] + ["H2"] * 9
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the fleet"

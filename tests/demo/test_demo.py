@@ -16,6 +16,8 @@ from alphaedge.cli import app
 from alphaedge.demo.fleet import DemoFleet
 from alphaedge.demo.reaction_text import reaction_sentences
 from alphaedge.demo.reactions import Reaction
+from alphaedge.demo.summary import DemoSummary
+from alphaedge.demo.verdict import verdict
 from alphaedge.errors import FleetError
 
 from ..edge.processes import wait_for
@@ -59,12 +61,17 @@ def test_a_demonstration_ends_by_itself_with_a_summary_and_a_report(tmp_path: Pa
     assert [e["edge"] for e in found["edges"]] == ["berlin", "madrid", "oslo", "tokyo"]
     assert found["failures"] == found["undelivered"] == 0, "clients wait for an edge that is down"
     assert all(0 < e["score"] < 1 and 0 < e["alone"] < 1 for e in found["edges"])
+    assert all(abs(e["score"] - e["alone"] - e["gain"]) < 2e-4 for e in found["edges"])
     assert sum(e["hostile"] for e in found["edges"]) == 1
     for words in ("turns hostile", "is killed", "is started again", "cuts the link"):
         assert words in done.stderr
+    assert len(done.stderr.splitlines()) < 60, "a story, not a list of all changes of peers"
+    assert "now learns from" not in done.stderr
     assert json.loads((out / "summary.json").read_text()) == found
     page = (out / "report.html").read_text()
     assert "turns hostile" in page
+    for sentence in verdict(msgspec.convert(found, DemoSummary)):
+        assert html.escape(sentence) in page, "what it showed, on top"
     (hostile,) = [e["edge"] for e in found["edges"] if e["hostile"]]
     assert {r["hostile"] for r in found["reactions"]} <= {hostile}
     for sentence in reaction_sentences(hostile, msgspec.convert(found["reactions"], tuple[Reaction, ...])):

@@ -7,8 +7,8 @@ from alphaedge.data.synthetic import Store, synthetic
 from alphaedge.demo.fleet import cities
 from alphaedge.demo.run import lagging_edges
 from alphaedge.demo.scenario import Incident, hostile_labels, make_scenario
-from alphaedge.demo.summary import down_seconds, score_without_peers
-from alphaedge.demo.workload import BATCH_SIZE, make_store, make_workload
+from alphaedge.demo.summary import down_seconds
+from alphaedge.demo.workload import make_store, make_workload
 from alphaedge.errors import InvalidValue
 from alphaedge.monitoring.vitals import EdgeView, Vitals
 
@@ -53,13 +53,6 @@ def test_a_workload_has_the_events_that_fit_into_the_time_and_a_model_for_them()
 def test_more_edges_than_the_data_has_are_refused() -> None:
     with pytest.raises(InvalidValue, match="edges: found 6; allowed: at most 2"):
         make_workload(synthetic(Store(edges=2, events=50)), NAMES, "shop", 10.0)
-
-
-def test_every_edge_has_a_score_without_peers() -> None:
-    made = make_workload(make_store(3, 20.0), NAMES[:3], "shop", 20.0)
-    found = score_without_peers(made.data, made.streams, made.model, batch_size=BATCH_SIZE)
-    assert list(found) == NAMES[:3]
-    assert all(score is not None and 0.5 < score < 1 for score in found.values())
 
 
 def test_an_edge_is_down_from_its_kill_to_its_restart() -> None:

@@ -69,7 +69,7 @@ def test_the_command_writes_a_table_and_two_pictures(films: Path) -> None:
     alone, ours, gain = (float(cell.split()[0]) for cell in cells[1:4])
     assert gain == pytest.approx(ours - alone, abs=2e-4)
     assert cells[4].endswith("of 10")
-    for name in ("gain-by-size", "gain-by-age"):
+    for name in ("gain-by-region", "gain-by-size", "gain-by-age"):
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -54,6 +54,7 @@ class _Edge:
         self.batches = self.aggregations = self.requests = 0
         self.level, self.speed, self.base = rng.uniform(0.7, 0.86), rng.uniform(0.02, 0.05), rng.uniform(0.7, 1.6)
         self.total, self.recent, self.own = 0.0, 0.5, 1.0
+        self.gain = 0.2 * (self.level - 0.72)
         self.p50 = self.p99 = self.base
 
     def live(self, time: float, alive: set[str], hostile: str, rng: random.Random) -> None:
@@ -107,6 +108,8 @@ class _Edge:
         vitals = Vitals(
             score=self.total / self.batches if self.batches else None,
             recent=self.recent if self.batches else None,
+            gain=self.gain if self.aggregations else 0.0 if self.batches else None,
+            recent_gain=self.gain if self.aggregations else 0.0 if self.batches else None,
             batches=self.batches,
             aggregations=self.aggregations,
             requests=self.requests,

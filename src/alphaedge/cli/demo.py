@@ -114,8 +114,7 @@ def _run(
     import asyncio
 
     from alphaedge.demo.report import save_report
-    from alphaedge.demo.summary import score_without_peers, summarize
-    from alphaedge.demo.workload import BATCH_SIZE
+    from alphaedge.demo.summary import summarize
 
     fleet.start()
     names = list(fleet.regions)
@@ -123,9 +122,7 @@ def _run(
     result = asyncio.run(_demonstrate(fleet, workload, seconds, console, calm=calm))
     if result is None or result.replay.stopped:
         raise typer.Exit(EXIT_INTERRUPTED)
-    console.print("computing what the same edges reach without peers ...", highlight=False)
-    alone = score_without_peers(workload.data, workload.streams, workload.model, batch_size=BATCH_SIZE)
-    summary = summarize(result, fleet.regions, alone)
+    summary = summarize(result, fleet.regions)
     page = save_report(result, summary, out)
     if json:
         import msgspec
@@ -194,16 +191,15 @@ def _print_summary(summary: "DemoSummary", console: "Console") -> None:
     from rich import box
     from rich.table import Table
 
-    from alphaedge.demo.reaction_text import reaction_sentences
-    from alphaedge.demo.report import COLUMNS, summary_rows, summary_sentences
+    from alphaedge.demo.report import COLUMNS, summary_rows
+    from alphaedge.demo.verdict import verdict
 
-    table = Table(title=f"{summary.metric}: live edges beside edges without peers", box=box.SIMPLE_HEAD)
+    title = f"{summary.metric} of predictions: edges that learn together, beside their twins that learn alone"
+    table = Table(title=title, box=box.SIMPLE_HEAD)
     for number, name in enumerate(COLUMNS):
         table.add_column(name, justify="left" if number < 2 else "right")
     for row in summary_rows(summary):
         table.add_row(*row)
     console.print(table)
-    hostile = [edge.edge for edge in summary.edges if edge.hostile]
-    told = [sentence for name in hostile for sentence in reaction_sentences(name, summary.reactions)]
-    for sentence in [*summary_sentences(summary), *told]:
+    for sentence in verdict(summary):
         console.print(sentence, highlight=False)

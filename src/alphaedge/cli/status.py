@@ -75,7 +75,7 @@ def fleet_table(seen_by: str, edges: "Sequence[EdgeHealth]") -> "Table":
     from rich.table import Table
 
     table = Table("edge", "region", "state", title=f"fleet seen by {seen_by}", box=box.SIMPLE_HEAD)
-    for name in ("batches", "mixes", "score", "recent", "p99 ms", "pulled", "refused"):
+    for name in ("batches", "mixes", "score", "gain", "recent", "p99 ms", "pulled", "refused"):
         table.add_column(name, justify="right")
     table.add_column("learns from")
     for one in edges:
@@ -87,6 +87,7 @@ def fleet_table(seen_by: str, edges: "Sequence[EdgeHealth]") -> "Table":
             f"{one.batches:,}",
             f"{one.aggregations:,}",
             _number(one.score, 4),
+            _gain(one.gain),
             _number(one.recent, 4),
             _number(one.p99, 1),
             decimal(one.bytes),
@@ -107,6 +108,10 @@ def _peer_table(edges: "Sequence[EdgeHealth]") -> "Table":
         for peer, state in sorted(one.left_out.items()):
             table.add_row(one.edge, peer, Text(state))  # text: what comes from an edge is never markup
     return table
+
+
+def _gain(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.4f}"
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -1,4 +1,4 @@
-"""Figures of a demonstration: scores over time, who learns from whom, and the latency of predictions."""
+"""Figures of a demonstration: gains and scores over time, who learns from whom, and the latency of predictions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -23,6 +23,28 @@ _MARKS: Final[Mapping[IncidentKind, str]] = {
     "restart": "{edge} back",
     "cut": "{edge} cut from {peer}",
 }
+
+
+def draw_gains(result: DemoResult) -> Figure:
+    """Draw the gain of each honest edge over learning alone, as it reported it: the mean of all its batches so far."""
+    figure, axes = _chart()
+    hostile = {incident.edge for _, incident in result.incidents if incident.kind == "hostile"}
+    for number, name in enumerate(edge.edge for edge in result.replay.edges):  # all, so that colours stay the same
+        reports = [
+            (frame.time - result.started, frame.edges[name].vitals.gain)
+            for frame in result.frames
+            if name in frame.edges
+        ]
+        points = [(at, gain) for at, gain in reports if gain is not None]
+        if points and name not in hostile:
+            at, gain = np.array(points).T
+            axes.plot(at, gain, color=_colour(number), linestyle=_line_style(number), label=name)
+    axes.axhline(0, color="#222222", linewidth=0.9)
+    axes.set_ylabel(f"{result.replay.metric} above learning alone, so far")
+    _mark_incidents(axes, result)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+    return figure
 
 
 def draw_scores(result: DemoResult) -> Figure:

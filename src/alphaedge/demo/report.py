@@ -10,10 +10,12 @@ from rich.filesize import decimal
 from alphaedge.demo import figures
 from alphaedge.demo.reaction_text import REACTION_COLUMNS, reaction_rows, reaction_sentences
 from alphaedge.demo.run import DemoResult
+from alphaedge.demo.story import tell
 from alphaedge.demo.summary import DemoSummary
+from alphaedge.demo.verdict import verdict
 from alphaedge.report.page import Block, Grid, Heading, Picture, Text, write
 
-COLUMNS = ("edge", "region", "live", "alone", "gain", "batches", "mixes", "pulled", "p50 ms", "p99 ms")
+COLUMNS = ("edge", "region", "together", "alone", "gain", "batches", "mixes", "pulled", "p50 ms", "p99 ms")
 TITLE = "AlphaEdge: a demonstration"
 
 
@@ -22,31 +24,13 @@ def summary_rows(summary: DemoSummary) -> list[list[str]]:
     rows = []
     for e in summary.edges:
         name = f"{e.edge} (hostile)" if e.hostile else e.edge
-        gain = "" if e.hostile else _gain(e.score, e.alone)
+        # A hostile edge learns from flipped labels: what it scores on them says nothing.
+        scores = ["", "", ""] if e.hostile else _scores(e.score, e.alone, e.gain)
         counts = [f"{e.batches:,}", f"{e.aggregations:,}", decimal(e.bytes), _number(e.p50, 1), _number(e.p99, 1)]
-        rows.append([name, e.region, _number(e.score, 4), _number(e.alone, 4), gain, *counts])
-    mean = [_number(summary.score, 4), _number(summary.alone, 4), _gain(summary.score, summary.alone)]
-    rows.append(["mean, honest", "", *mean] + [""] * (len(COLUMNS) - 5))
+        rows.append([name, e.region, *scores, *counts])
+    mean = _scores(summary.score, summary.alone, summary.gain)
+    rows.append(["mean, honest" if any(e.hostile for e in summary.edges) else "mean", "", *mean, *[""] * 5])
     return rows
-
-
-def summary_sentences(summary: DemoSummary) -> list[str]:
-    """Return the summary in words, without what became of hostile edges (``reaction_sentences``)."""
-    sentences = [
-        f"{summary.events:,} predictions in {summary.seconds:.0f} s, of which {summary.failures} requests failed; "
-        f"{summary.undelivered} labels were not delivered."
-    ]
-    sentences += [
-        f"{e.edge} was down for {e.down_seconds:.0f} s. Clients waited until it was back, which shows in its p99."
-        for e in summary.edges
-        if e.down_seconds
-    ]
-    if summary.score is not None and summary.alone is not None and summary.score <= summary.alone:
-        sentences.append(
-            "The edges did not gain from each other here. Edges alone are simulated: they learn each batch before the "
-            "next one comes, while live learners lag behind on a busy machine, and a short run has few mixes."
-        )
-    return sentences
 
 
 def save_report(result: DemoResult, summary: DemoSummary, folder: Path) -> Path:
@@ -59,22 +43,30 @@ def save_report(result: DemoResult, summary: DemoSummary, folder: Path) -> Path:
 
 
 def _blocks(result: DemoResult, summary: DemoSummary) -> Sequence[Block]:
+    story = tell(result.incidents, [event for frame in result.frames for event in frame.events])
     blocks: list[Block] = [
         Heading(TITLE, 1),
+        *(Text(f"**{sentence}**") for sentence in verdict(summary)),
+        Grid(COLUMNS, summary_rows(summary)),
         Text(
             f"{len(summary.edges)} edges, each with a server and a learner, predicted and learned for "
             f"{summary.seconds:.0f} s. Each edge chose the peers that it pulled models from, and learned how much of "
-            f"each to mix into its own. **live** is the mean {summary.metric} of the edges' predictions, made before "
-            "their labels were known. **alone** is that of simulated edges that learn from the same events without "
-            "peers."
+            f"each to mix into its own. **together** is the mean {summary.metric} of the edges' predictions, made "
+            "before their labels were known. **alone** is that of their live twins: the home model that every edge "
+            "keeps, which predicts and learns the same events at the same moments and never sees a peer's model."
         ),
-        Grid(COLUMNS, summary_rows(summary)),
-        *(Text(sentence) for sentence in summary_sentences(summary)),
-        Heading("Incidents"),
         *(
-            Text(f"`{time.strftime('%H:%M:%S', time.localtime(at))}` {incident.describe()}")
-            for at, incident in result.incidents
+            Text(f"{e.edge} was down for {e.down_seconds:.0f} s. Clients waited until it was back: see its p99.")
+            for e in summary.edges
+            if e.down_seconds
         ),
+        Picture("gain", "Gain of each edge over its twin that learns alone", figures.draw_gains(result)),
+        Heading("What happened"),
+        *(
+            Text(f"`{time.strftime('%H:%M:%S', time.localtime(line.time))}` {_mark(line.text, line.incident)}")
+            for line in story.lines
+        ),
+        Text(f"Beside that, edges changed their peers {story.changes:,} times, which is how they find good ones."),
         Heading("Scores"),
         Picture("scores", "Score of each edge over time; dashed lines mark incidents", figures.draw_scores(result)),
     ]
@@ -102,5 +94,9 @@ def _number(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:.{digits}f}"
 
 
-def _gain(score: float | None, alone: float | None) -> str:
-    return "" if score is None or alone is None else f"{score - alone:+.4f}"
+def _scores(score: float | None, alone: float | None, gain: float | None) -> list[str]:
+    return [_number(score, 4), _number(alone, 4), "" if gain is None else f"{gain:+.4f}"]
+
+
+def _mark(text: str, incident: bool) -> str:
+    return f"**{text}**" if incident else text

@@ -1,4 +1,4 @@
-"""A demonstration on the terminal: a live table of the fleet with its events, or lines in a file or log."""
+"""A demonstration on the terminal: a live table of the fleet with the story, or lines in a file or log."""
 
 import contextlib
 import time
@@ -7,20 +7,21 @@ from typing import Final
 
 from rich import box
 from rich.console import Console, Group, RenderableType
-from rich.filesize import decimal
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from alphaedge.demo.run import DemoState
+from alphaedge.demo.story import Story, StoryLine, tell
 from alphaedge.monitoring.frames import FADED_SHARE
 from alphaedge.monitoring.vitals import EdgeView
+from alphaedge.scoring import mean
 
 Show = Callable[[DemoState], None]
 REDRAW_SECONDS: Final = 0.25
 PROGRESS_LINE_SECONDS: Final = 10.0  # between two lines of progress, where there is no terminal
-SHOWN_EVENTS: Final = 9
+SHOWN_LINES: Final = 9
 
 
 @contextlib.contextmanager
@@ -35,13 +36,17 @@ def open_display(console: Console) -> Iterator[Show]:
 
 def render(state: DemoState) -> RenderableType:
     """Return the state as a live view."""
-    return Group(_header(state), _fleet_table(state), _event_list(state))
+    return Group(_header(state), _fleet_table(state), _story_text(_story(state)))
 
 
-def timeline(state: DemoState) -> list[tuple[float, str, bool]]:
-    """Return incidents and the fleet's events in order: time, sentence, and whether it is an incident."""
-    incidents = [(at, incident.describe(), True) for at, incident in state.incidents]
-    return sorted(incidents + [(event.time, event.describe(), False) for event in state.watcher.events])
+def _story(state: DemoState) -> Story:
+    return tell(state.incidents, state.watcher.events)
+
+
+def _mean_gain(state: DemoState) -> float | None:
+    """The mean gain over learning alone of the honest edges so far."""
+    hostile = {incident.edge for _, incident in state.incidents if incident.kind == "hostile"}
+    return mean([view.vitals.gain for name, view in state.watcher.state.items() if name not in hostile])
 
 
 def _at_most_every(seconds: float, show: Show) -> Show:
@@ -57,28 +62,32 @@ def _at_most_every(seconds: float, show: Show) -> Show:
 
 
 def _line_printer(console: Console) -> Show:
-    """Print each event once, and the progress now and then."""
-    printed = 0
+    """Print each line of the story once, and the progress now and then."""
+    printed: set[StoryLine] = set()
     phase = ""
 
     def print_progress(state: DemoState) -> None:
         if state.progress is not None and state.phase == "traffic":
             batches = sum(view.vitals.batches for view in state.watcher.state.values())
             sent = sum(e.events for e in state.progress.edges.values())
-            console.print(f"{state.seconds:5.0f} s  {sent:,} events, {batches:,} batches learned", highlight=False)
+            gain = _mean_gain(state)
+            worth = "" if gain is None else f", {gain:+.4f} over learning alone"
+            text = f"{sent:,} events, {batches:,} batches learned{worth}, {_changes(_story(state))}"
+            console.print(f"{state.seconds:5.0f} s    {text}", highlight=False)
 
     progress = _at_most_every(PROGRESS_LINE_SECONDS, print_progress)
 
     def show(state: DemoState) -> None:
-        nonlocal printed, phase
-        if state.phase != phase:
-            phase = state.phase
+        nonlocal phase
+        title = state.phase.partition(":")[0]  # without the names of edges, which change often
+        if title != phase:
+            phase = title
             console.print(phase, highlight=False)
-        lines = timeline(state)
-        for at, text, is_incident in lines[printed:]:
-            clock = time.strftime("%H:%M:%S", time.localtime(at))
-            console.print(f"{clock}  {'*** ' if is_incident else ''}{text}", highlight=False, markup=False)
-        printed = len(lines)
+        for line in _story(state).lines:
+            if line not in printed:
+                printed.add(line)
+                clock = time.strftime("%H:%M:%S", time.localtime(line.time))
+                console.print(f"{clock}  {'*** ' if line.incident else ''}{line.text}", highlight=False, markup=False)
         progress(state)
 
     return show
@@ -99,9 +108,8 @@ def _fleet_table(state: DemoState) -> Table:
     table = Table(box=box.SIMPLE_HEAD, expand=False)
     for name in ("edge", "", "state"):
         table.add_column(name)
-    for name in ("score", "recent", "batches", "mixes", "pulled", "p50 ms", "p99 ms"):
+    for name in ("score", "gain over alone", "batches", "mixes", "p99 ms"):
         table.add_column(name, justify="right")
-    table.add_column("own")
     table.add_column("learns from", min_width=34)
     hostile = {incident.edge for _, incident in state.incidents if incident.kind == "hostile"}
     for name in sorted(state.watcher.state):
@@ -119,13 +127,10 @@ def _cells(name: str, view: EdgeView, hostile: set[str]) -> list[RenderableType]
         Text(view.region, style="dim"),
         state,
         _format(vitals.score, 4),
-        _format(vitals.recent, 4),
+        "" if name in hostile or vitals.gain is None else f"{vitals.gain:+.4f}",
         f"{vitals.batches:,}",
         f"{vitals.aggregations:,}",
-        decimal(sum(link.bytes for link in vitals.links.values())),
-        _format(vitals.p50, 1),
         _format(vitals.p99, 1),
-        f"{vitals.own_share:.2f}",
         _neighbours(view, hostile),
     ]
 
@@ -141,17 +146,22 @@ def _neighbours(view: EdgeView, hostile: set[str]) -> Text:
     for peer, share in sorted(shares.items(), key=lambda pair: -pair[1]):
         style = "red" if peer in hostile else "dim" if share < FADED_SHARE else "cyan"
         text.append(f"{peer} {share:.2f}  ", style=style)
-    for peer in sorted(peer for peer, link in links.items() if link.excluded):
-        text.append(f"{peer} excluded  ", style="red" if peer in hostile else "dim")
+    for peer in sorted(peer for peer, link in links.items() if link.excluded and peer in hostile):
+        text.append(f"not {peer}  ", style="red")
     return text
 
 
-def _event_list(state: DemoState) -> Text:
+def _story_text(story: Story) -> Text:
     text = Text()
-    for at, sentence, is_incident in timeline(state)[-SHOWN_EVENTS:]:
-        text.append(time.strftime("%H:%M:%S  ", time.localtime(at)), style="dim")
-        text.append(f"{sentence}\n", style="bold magenta" if is_incident else "")
+    for line in story.lines[-SHOWN_LINES:]:
+        text.append(time.strftime("%H:%M:%S  ", time.localtime(line.time)), style="dim")
+        text.append(f"{line.text}\n", style="bold magenta" if line.incident else "")
+    text.append(f"and {_changes(story)}", style="dim")
     return text
+
+
+def _changes(story: Story) -> str:
+    return f"{story.changes:,} changes of peers"
 
 
 def _format(value: float | None, digits: int) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from alphaedge.experiments.cell import CURVE_SEGMENTS, CellResult
 from alphaedge.experiments.development_table import format_gain, gap_closed
@@ -16,6 +17,7 @@ from alphaedge.report.styles import INK, STYLES
 from alphaedge.scoring import mean
 
 OURS: Final = "alphaedge"
+GAIN_TICKS: Final = (-0.1, -0.03, -0.01, 0.0, 0.01, 0.03, 0.1, 0.3)
 
 
 class Worth(NamedTuple):
@@ -51,7 +53,7 @@ class Worth(NamedTuple):
 
 
 def worth_blocks(plan: Plan, get: Lookup) -> list[Block]:
-    """Make the table, and the two pictures: gains by size of region, and by age."""
+    """Make the table, and the pictures: all gains at a glance, by size of region, and by age."""
     found, missing = dict[str, Worth](), list[str]()
     for data in plan.data_of("worth"):
         one = _worth(plan, get, data)
@@ -77,6 +79,7 @@ def worth_blocks(plan: Plan, get: Lookup) -> list[Block]:
         ),
         Grid(columns, [_row(data, one) for data, one in found.items()]),
         *([Text(f"Without finished cells: {', '.join(missing)}.")] if missing else []),
+        Picture("gain-by-region", "The gain of each region over learning alone, and the mean", _overview(found)),
         *_pictures(found),
     ]
 
@@ -138,6 +141,34 @@ def _row(data: str, one: Worth) -> list[str]:
 
 def _signed(value: float | None) -> str:
     return NO_NUMBER if value is None else f"{value:+.4f}"
+
+
+def _overview(found: Mapping[str, Worth]) -> Figure:
+    """Draw all gains at a glance: a row for each data set, a point for each region, a line at the mean."""
+    colour = STYLES[OURS].colour
+    figure = Figure(figsize=(7.5, 0.8 + 0.45 * len(found)), layout="constrained")
+    axes = figure.add_subplot(axisbelow=True)
+    style_axes(axes)
+    names = []
+    for row, (data, one) in enumerate(found.items()):
+        known = [gain for gain in one.gains if gain is not None]
+        # Points of one row are set apart in turn, so that equal gains are not taken for one.
+        heights = [row + (place % 5 - 2) * 0.07 for place in range(len(known))]
+        axes.plot(known, heights, "o", color=colour, markersize=4.5, alpha=0.6, markeredgewidth=0)
+        average = mean(known)
+        if average is not None:
+            axes.plot([average, average], [row - 0.3, row + 0.3], color=INK, linewidth=2)
+        names.append(f"{title(data)}, {len(known)} regions")
+    axes.axvline(0, color=INK, linewidth=1)
+    # Gains of small regions spread over two orders of magnitude: linear around 0, logarithmic beyond.
+    axes.set_xscale("symlog", linthresh=0.01, linscale=0.8)
+    ticks = [t for t in GAIN_TICKS if axes.get_xlim()[0] <= t <= axes.get_xlim()[1]]
+    axes.set_xticks(ticks, [f"{t:+g}" if t else "0" for t in ticks])
+    axes.minorticks_off()
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_xlabel("learning alone is better  ←  gain in score over learning alone  →  learning together is better")
+    return figure
 
 
 def _pictures(found: Mapping[str, Worth]) -> list[Block]:

@@ -7,7 +7,9 @@ import msgspec
 
 from alphaedge.monitoring.vitals import EXCLUDED, EdgeView
 
-MAX_PUBLICATIONS_BEHIND: Final = 3  # of every neighbour; an edge that is further behind is stale
+# Rounds of its own in which an edge got no model of any neighbour, although there were new ones. Publications of its
+# neighbours would not do: a region with little traffic has few rounds, and its peers publish many times in between.
+STALE_AFTER_ROUNDS: Final = 3
 State = Literal["ok", "waiting", "alone", "stale", "other schema", "down"]
 UNHEALTHY: Final = frozenset[State]({"alone", "stale", "other schema", "down"})
 
@@ -16,9 +18,10 @@ UNHEALTHY: Final = frozenset[State]({"alone", "stale", "other schema", "down"})
 class EdgeHealth(msgspec.Struct, frozen=True, kw_only=True):
     """The health of one edge.
 
-    state: ``waiting`` has not learned a batch yet; ``alone`` has neighbours, and none of them is up; ``stale`` is too
-    far behind all neighbours that are up. bytes, refused: over all links. peers: shares of the neighbours.
-    peer_states: of all peers that it has dealt with, in words (``Link.state``).
+    state: ``waiting`` has not learned a batch yet; ``alone`` has neighbours, and none of them is up; ``stale`` got
+    no model of any neighbour in its last rounds. gain: of the score over that of the home model alone, see ``Vitals``.
+    bytes, refused: over all links. peers: shares of the neighbours. peer_states: of all peers that it has dealt with,
+    in words (``Link.state``).
     """
 
     edge: str
@@ -26,6 +29,7 @@ class EdgeHealth(msgspec.Struct, frozen=True, kw_only=True):
     state: State
     score: float | None
     recent: float | None
+    gain: float | None
     batches: int
     aggregations: int
     p99: float | None
@@ -53,6 +57,7 @@ def edge_health(name: str, view: EdgeView, fleet: Mapping[str, EdgeView]) -> Edg
         state=_state(view, fleet),
         score=vitals.score,
         recent=vitals.recent,
+        gain=vitals.gain,
         batches=vitals.batches,
         aggregations=vitals.aggregations,
         p99=vitals.p99,
@@ -84,5 +89,4 @@ def _state(view: EdgeView, fleet: Mapping[str, EdgeView]) -> State:
     up = [peer for peer in vitals.neighbours if peer in fleet and fleet[peer].alive]
     if vitals.neighbours and not up:
         return "alone"
-    behind = [vitals.links[peer].behind for peer in up if peer in vitals.links]
-    return "stale" if behind and min(behind) > MAX_PUBLICATIONS_BEHIND else "ok"
+    return "stale" if vitals.missed_rounds >= STALE_AFTER_ROUNDS else "ok"

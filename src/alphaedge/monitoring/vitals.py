@@ -41,16 +41,22 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An edge's report about itself.
 
     score: mean over all batches, each scored before it was learned from. recent: mean over the last batches.
-    batches: learned from. aggregations: done. requests: predictions served. pending: predictions without a label.
-    p50, p99: latency of recent predictions in milliseconds. own_share: of the edge's own model in the last mix.
-    home_share: of the home model in predictions. neighbours: the peers that it pulls from. links: by peer, former
-    neighbours included.
+    gain: by how much the score is above that of the home model alone, which predicts the same events at the same
+    moments and is never mixed: what learning from peers is worth to this edge; None without a home model.
+    recent_gain: the same over the last batches. batches: learned from. aggregations: done. missed_rounds: the last ones
+    in a row in which neighbours had new models and none of them came. requests: predictions served. pending:
+    predictions without a label. p50, p99: latency of recent predictions in milliseconds. own_share: of the edge's own
+    model in the last mix. home_share: of the home model in predictions. neighbours: the peers that it pulls from.
+    links: by peer, former neighbours included.
     """
 
     score: float | None = None
     recent: float | None = None
+    gain: float | None = None
+    recent_gain: float | None = None
     batches: int = 0
     aggregations: int = 0
+    missed_rounds: int = 0
     requests: int = 0
     p50: float | None = None
     p99: float | None = None

@@ -191,3 +191,19 @@ def test_a_peer_whose_model_is_of_no_use_is_left_alone_for_a_while(
         running._unpacking.shutdown()
 
     asyncio.run(run())
+
+
+def test_rounds_count_as_missed_while_neighbours_have_new_models_and_none_comes(tmp_path: Path) -> None:
+    """Only rounds of its own count: an edge without traffic misses none, however often its peers publish."""
+    loop = learning(tmp_path, 2 * EVERY)
+
+    async def two_rounds() -> None:
+        stop = asyncio.Event()
+        running = asyncio.create_task(driver(loop).run(stop))
+        await until(lambda: loop.learner.aggregations == 2)
+        stop.set()
+        await running
+
+    assert loop.vitals().missed_rounds == 0
+    asyncio.run(two_rounds())
+    assert loop.vitals().missed_rounds == 2

@@ -108,15 +108,16 @@ def test_health_names_the_edges_that_need_attention() -> None:
             vitals=Vitals(**known),
         )
 
-    links = {"b": Link(share=0.5, behind=9)}
+    links = {"fine": Link(share=0.5, behind=9)}
     whole = {
-        "fine": one(batches=1, neighbours=("slow",), links={"slow": Link(share=0.4)}),
+        "fine": one(batches=1, neighbours=("late",), links={"late": Link(share=0.4)}),
         "new": one(),
         "dead": one(alive=False, batches=3),
         "odd": one(same_schema=False, batches=3),
         "alone": one(batches=3, neighbours=("dead",)),
-        "slow": one(batches=3, neighbours=("fine",), links={"fine": Link(behind=4)}),
-        "b": one(batches=1, links=links),
+        "stale": one(batches=3, neighbours=("fine",), missed_rounds=3),
+        "late": one(batches=3, neighbours=("fine",), missed_rounds=2),
+        "quiet": one(batches=1, neighbours=("fine",), links=links),
     }
     states = {c.edge: c.state for c in fleet_health(whole)}
     assert states == {
@@ -125,12 +126,25 @@ def test_health_names_the_edges_that_need_attention() -> None:
         "dead": "down",
         "odd": "other schema",
         "alone": "alone",
-        "slow": "stale",
-        "b": "ok",
+        "stale": "stale",
+        "late": "ok",
+        "quiet": "ok",
     }
     assert not is_healthy(fleet_health(whole))
     assert is_healthy([edge_health("fine", whole["fine"], whole), edge_health("new", whole["new"], whole)])
     assert not is_healthy([])
+
+
+def test_a_fleet_with_uneven_traffic_is_healthy() -> None:
+    """Between two rounds of a quiet region, busy ones publish hundreds of times; some regions have no traffic yet."""
+    far_behind = {"busy": Link(share=0.4, behind=500)}
+    whole = {
+        "busy": EdgeView(region="DE", alive=True, vitals=Vitals(batches=9000, neighbours=("quiet",))),
+        "quiet": EdgeView(region="FR", alive=True, vitals=Vitals(batches=5, neighbours=("busy",), links=far_behind)),
+        "silent": EdgeView(region="ES", alive=True, vitals=Vitals(neighbours=("busy",), links=far_behind)),
+    }
+    assert {one.edge: one.state for one in fleet_health(whole)} == {"busy": "ok", "quiet": "ok", "silent": "waiting"}
+    assert is_healthy(fleet_health(whole))
 
 
 @pytest.fixture(scope="module")

@@ -29,11 +29,11 @@ class Commits:
         self.commits.chunk = ChunkSize(CHUNK)
         self.commits.chunk.note = lambda examples, seconds: None  # type: ignore[method-assign]
 
-    def predict(self, examples: NDArray[Any]) -> NDArray[np.float32]:
+    def predict(self, examples: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         self.sizes.append(len(examples))
         if (examples < 0).any():
             raise ValueError("a negative example")
-        return examples.astype(np.float32)
+        return examples.astype(np.float32), -examples.astype(np.float32)
 
     def submit(self, start: int, count: int) -> "asyncio.Task[tuple[list[int], NDArray[np.float32]]]":
         return asyncio.create_task(self.commits.predict(np.arange(start, start + count, dtype=np.int64)))

@@ -72,6 +72,7 @@ def test_metrics_count_what_happened(tmp_path: Path) -> None:
         assert value(found, "alphaedge_hand_over_seconds_count") >= rounds * EVERY
         assert value(found, "alphaedge_hand_over_seconds_sum") > 0
         assert 0 < value(found, "alphaedge_score") < 1
+        assert -1 < value(found, "alphaedge_gain") < 1, "there is a home model to compare with"
         boston_ = {"peer": "boston", "region": "US"}
         assert value(found, "alphaedge_peer_alive", **boston_) == 1
         share, own = value(found, "alphaedge_peer_share", **boston_), value(found, "alphaedge_own_share")

@@ -44,10 +44,14 @@ def test_the_server_predicts_what_the_learner_would(tmp_path: Path, capacity: in
         name = str(edge)
         hand_over(fleet.edges[name], writers[name])
         inputs = fleet.examples(edge, number).inputs
-        found, version = servers[name].predict(inputs)
+        found, alone, version = servers[name].predict(inputs)
         assert version > versions[name]
         versions[name] = version
-        assert torch.equal(found, model.loss.link(fleet.edges[name].predict(inputs)))
+        learner = fleet.edges[name]
+        assert torch.equal(found, model.loss.link(learner.predict(inputs)))
+        assert learner.home is not None
+        assert alone is not None
+        assert torch.equal(alone, model.loss.link(learner._outputs(learner.home, inputs)[0]))
 
     fleet.live(compare)
 
@@ -124,7 +128,7 @@ def test_a_module_that_cannot_be_traced_is_called(kind: type[nn.Module], path: s
     state = traced.state({"share": torch.ones(1), "mixed.dense": dense})
     for size, sign in ((4, 1.0), (1, -1.0), (6, 1.0), (5, -1.0)):
         inputs = [sign * torch.rand(size, 3)]
-        torch.testing.assert_close(traced(state, [], inputs), called(model, dense, inputs))
+        torch.testing.assert_close(traced(state, [], inputs), called(model, dense, inputs)[None])
 
 
 @pytest.mark.parametrize("new_ids", [False, True])
@@ -152,7 +156,8 @@ def test_a_pair_of_deepfms_is_traced_and_gives_what_the_modules_give(new_ids: bo
             buffers = {n: tensors[f"{who}.buffer.{n}"][None] for n in model.initial_buffers()}
             dense = tensors[f"{who}.dense"][None]
             outputs.append(OneAtATime(model).outputs(dense, [values[None]], buffers, [x[None] for x in inputs])[0])
-        torch.testing.assert_close(found, torch.sigmoid(0.25 * outputs[0] + 0.75 * outputs[1]))
+        blended = 0.25 * outputs[0] + 0.75 * outputs[1]
+        torch.testing.assert_close(found, torch.sigmoid(torch.stack([blended, outputs[1]])))
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])

@@ -187,6 +187,13 @@ def test_a_journal_of_the_first_version_is_carried_over(tmp_path: Path) -> None:
     assert journal.record_predictions([b"d"], [0.5], now=9.0) == [10]
 
 
+def test_what_the_home_model_alone_predicted_is_kept_beside_a_prediction(journal: Journal) -> None:
+    ids, _ = journal.write([b"a", b"b"], [0.5, 0.6], (), 1.0, alone=[0.25, 0.75])
+    ids += journal.record_predictions([b"c"], [0.7], now=2.0)
+    journal.record_feedback([(i, 1.0) for i in ids], now=3.0)
+    assert [(one.output, one.alone) for one in journal.labelled(0, 9)] == [(0.5, 0.25), (0.6, 0.75), (0.7, None)]
+
+
 def test_a_reader_sees_what_a_writer_has_acknowledged(tmp_path: Path) -> None:
     writer = Journal(tmp_path / "j.db")
     reader = Journal(tmp_path / "j.db", readonly=True)

@@ -10,6 +10,7 @@ export const NONE = "–";
 export const formatCount = (value) => count.format(value);
 export const formatShort = (value) => (value < 10_000 ? count.format(value) : compact.format(value));
 export const formatScore = (value) => (value === null ? NONE : value.toFixed(3));
+export const formatGain = (value) => (value === null ? NONE : `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(4)}`);
 export const formatShare = (value) => {
   if (value > 0 && value < 0.001) return "<0.1%";
   return `${(100 * value).toFixed(value >= 0.0995 || value === 0 ? 0 : 1)}%`;
@@ -56,6 +57,22 @@ const ALARMS = new Set(["down", "model_refused", "peer_excluded", "schema_differ
 
 /** Whether an event needs attention. */
 export const isAlarm = ({ kind }) => ALARMS.has(kind);
+
+const CHURN = new Set(["neighbour_added", "neighbour_removed", "neighbour_faded", "exclusion_ended"]);
+
+/** Return the events without the changes of peers, which are many and how the method works. Pure.
+ *
+ * The first time that an edge excludes a peer, or refuses a model of it, is no such change; the next times are.
+ */
+export function withoutChurn(events) {
+  const seen = new Set();
+  return events.filter(({ kind, edge, peer }) => {
+    if (CHURN.has(kind)) return false;
+    if (kind !== "peer_excluded" && kind !== "model_refused") return true;
+    const part = JSON.stringify([kind, edge, peer]);
+    return !seen.has(part) && Boolean(seen.add(part));
+  });
+}
 
 /** Return an event as a sentence; the same as ``FleetEvent.describe`` (frames.py). */
 export function describeEvent({ kind, edge, peer, reason }) {

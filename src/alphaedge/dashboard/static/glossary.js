@@ -2,11 +2,14 @@
 
 export const EDGE_COLUMNS = {
   State:
-    "ok; waiting: has not learned a batch yet; alone: none of its neighbours is up; stale: more than three publications " +
-    "behind every neighbour that is up; other schema: its model is built differently, so it can't mix with this fleet; " +
+    "ok; waiting: has not learned a batch yet; alone: none of its neighbours is up; stale: no model of a " +
+    "neighbour came in its last three rounds or more, although there were new ones; other schema: its model is built differently, so it can't mix with this fleet; " +
     "down: does not answer.",
   Score: "Mean score over all batches, each scored before it was learned from.",
   Recent: "Mean score over the last batches.",
+  Gain:
+    "By how much its score is above that of its home model alone, which predicts and learns the same events at the same " +
+    "moments and is never mixed: what learning from peers is worth to this edge.",
   Batches: "Batches that it has learned from.",
   Mixes: "How often it has mixed its model with those of its neighbours.",
   Requests: "Predictions that it has served.",

@@ -14,7 +14,9 @@ import { announceSelection, drawNotes, drawTotals, edgePicker, legend } from "./
 import { themeSwitch } from "./theme.js";
 import { timeline } from "./time.js";
 import { askForToken } from "./token.js";
+import { troublePanel } from "./trouble.js";
 import { makeView } from "./view.js";
+import { worthPanel } from "./worth.js";
 
 const STATUS = { connecting: "Connecting", live: "Connected", lost: "Connection lost, reconnecting" };
 const $ = (id) => document.getElementById(id);
@@ -23,7 +25,7 @@ let known = emptyHistory();
 let clockOffset = 0; // seconds by which the clock of the edge is ahead of this one
 let colours = readPalette();
 let pendingRedraw = null;
-const chosen = { time: null, edge: null, metric: "recent", span: Infinity };
+const chosen = { time: null, edge: null, metric: "recent", span: Infinity, churn: false };
 const measured = { lastUpdateMs: 0, lastApplyMs: 0, firstDrawMs: 0, updates: 0, status: "connecting" };
 
 const select = (name) => {
@@ -38,6 +40,8 @@ const showTime = (time) => {
 const links = linkTable($("links"), $("links-more"), select);
 const parts = [
   timeline($("time"), $("when"), $("live"), showTime),
+  worthPanel(),
+  troublePanel($("trouble"), select),
   { draw: drawTotals },
   { draw: drawNotes }, // first, since hidden panels have no size to draw in
   graph($("graph"), select, () => chosen.edge),
@@ -91,7 +95,7 @@ function showStatus(status) {
   $("status").textContent = STATUS[status];
 }
 
-for (const key of ["recent", "score"]) {
+for (const key of ["recent", "score", "gain"]) {
   $(`metric-${key}`).addEventListener("change", () => {
     chosen.metric = key;
     draw();
@@ -99,6 +103,10 @@ for (const key of ["recent", "score"]) {
 }
 $("span").addEventListener("change", () => {
   chosen.span = Number($("span").value) || Infinity;
+  draw();
+});
+$("churn").addEventListener("change", () => {
+  chosen.churn = $("churn").checked;
   draw();
 });
 addEventListener("keydown", (event) => {

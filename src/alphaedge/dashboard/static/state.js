@@ -9,7 +9,7 @@ const LINK = { share: 0, pulled: 0, behind: 0, bytes: 0, failures: 0, refused: 0
 /** Whether an edge has excluded the peer of a link: its state begins so. */
 export const isExcluded = (link) => link.state.startsWith("excluded: ");
 const VITALS = {
-  score: null, recent: null, batches: 0, aggregations: 0, requests: 0, p50: null, p99: null, pending: 0,
+  score: null, recent: null, gain: null, recent_gain: null, batches: 0, aggregations: 0, missed_rounds: 0, requests: 0, p50: null, p99: null, pending: 0,
   own_share: 1, home_share: 0, neighbours: [], links: {},
 };
 

@@ -1,6 +1,6 @@
 // The tables of edges and links. They hold in text what the charts show.
 
-import { formatAge, formatBytes, formatCount, formatLatency, formatScore, formatShare, NONE } from "./format.js";
+import { formatAge, formatBytes, formatCount, formatGain, formatLatency, formatScore, formatShare, NONE } from "./format.js";
 import { EDGE_COLUMNS, LINK_COLUMNS } from "./glossary.js";
 import { edgeState, isUnhealthy } from "./health.js";
 import { table } from "./table.js";
@@ -18,6 +18,7 @@ export function edgeTable(element, more, select) {
       { label: "Edge", text: (row) => row.name, name: (row) => row.name },
       { label: "Region", text: (row) => row.region, style: (row) => row.style },
       { label: "State", text: (row) => row.state, bad: (row) => isUnhealthy(row.state) },
+      { label: "Gain", value: vital("gain"), text: (row) => formatGain(row.vitals.gain), bad: (row) => row.vitals.gain < 0 },
       countColumn("Batches", vital("batches")),
       countColumn("Mixes", vital("aggregations")),
       { label: "Score", value: vital("score"), text: (row) => formatScore(row.vitals.score) },

@@ -73,12 +73,13 @@ export function edgePicker(select) {
 
 /** Draw headings, and mark the panels that have nothing to show yet. */
 export function drawNotes(view) {
-  const { state, curves, latency, events, links, selected, focus } = view;
+  const { state, curves, latency, events, changes, links, selected, focus } = view;
   const shown = selectedLinks(view);
   const empty = (id, missing) => {
     const panel = $(id);
     if (panel.classList.contains("waiting") !== missing) panel.classList.toggle("waiting", missing);
   };
+  empty("worth-panel", ![...state.values()].some(({ vitals }) => vitals.gain !== null));
   empty("graph-panel", state.size === 0);
   empty("matrix-panel", state.size === 0);
   empty("scores-panel", curves.size === 0);
@@ -93,6 +94,7 @@ export function drawNotes(view) {
   write("home-note", HOME_NOTE);
   write("latency-mixes", `(${formatCount(latency.mixes.length)})`);
   write("events-count", selected ? `${formatCount(events.length)} of ${selected}` : formatCount(events.length));
+  write("changes", `${formatCount(changes)} changes of peers`);
   write("links-count", selected ? `${formatCount(shown.length)} of ${formatCount(links.length)}, those of ${selected}` : formatCount(links.length));
   write("edges-count", formatCount(state.size));
 }

@@ -1,11 +1,13 @@
 // The view: all that charts and tables need, computed once per redraw. Pure.
 
+import { withoutChurn } from "./format.js";
 import { makeStyles } from "./palette.js";
 import { frameIndex, listLinks, series, stateAfter } from "./state.js";
 
 /**
- * known: the history. chosen: {time | null, edge | null, metric, span in seconds}. clock: the time at the edge that serves
- * the page. In the result, state is that of the chosen time, latest the newest; range: of the time axes.
+ * known: the history. chosen: {time | null, edge | null, metric, span in seconds, churn: whether changes of peers are
+ * shown}. clock: the time at the edge that serves the page. In the result, state is that of the chosen time, latest the
+ * newest; range: of the time axes; changes: how many changes of peers there are.
  */
 export function makeView(known, chosen, colours, clock) {
   const { frames, edge } = known;
@@ -17,6 +19,8 @@ export function makeView(known, chosen, colours, clock) {
   const focus = chosen.edge ?? (latest.has(edge) ? edge : latest.keys().next().value ?? "");
   const first = Math.max(frames[0]?.time ?? 0, end - chosen.span);
   const curves = series(frames, (edge) => edge.vitals[chosen.metric]);
+  const all = known.events.filter((e) => !chosen.edge || e.edge === chosen.edge || e.peer === chosen.edge);
+  const told = withoutChurn(all);
   let cachedMedians = null;
   return {
     edge, frames, latest, state, live, focus, curves, colours,
@@ -27,7 +31,8 @@ export function makeView(known, chosen, colours, clock) {
     styles: makeStyles(new Map([...latest, ...state]), listRegions(frames), colours.dark),
     links: listLinks(state),
     range: { from: first, to: end > first ? end : first + 1 },
-    events: known.events.filter((e) => !chosen.edge || e.edge === chosen.edge || e.peer === chosen.edge),
+    events: chosen.churn ? all : told,
+    changes: all.length - told.length,
     latency: latencySeries(frames, focus),
     medians: () => (cachedMedians ??= medians(frames, curves, latest)),
   };

@@ -44,6 +44,7 @@ class Progress(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """How far a learner is in its journal, and the scores of its predictions so far.
 
     feedback: number of the last feedback in the state. scores: batches that have a score. total: sum of the scores.
+    compared: of those, batches on which the home model alone has a score, too. gain: sum of the differences to it.
     batches: learned. undone: batches that were undone. rollbacks: to an earlier state. rolled_back_at: the aggregation
     that the last of them counts as, -1 without one.
     """
@@ -51,6 +52,8 @@ class Progress(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     feedback: int = 0
     scores: int = 0
     total: float = 0.0
+    compared: int = 0
+    gain: float = 0.0
     batches: int = 0
     undone: int = 0
     rollbacks: int = 0

@@ -93,6 +93,7 @@ class LearningLoop:
         self.status = LearnerStatus(edge=config.edge, region=config.region, schema=self.schema, started=clock())
         self.status.announcement_version = before.announcement_version if before else 0
         self._recent: deque[float] = deque(maxlen=RECENT_BATCHES)
+        self._recent_gain: deque[float] = deque(maxlen=RECENT_BATCHES)
         self._adoptions = AdoptionLog(data / "adopted.db", self.schema)
         self._last_seen = self._journal.last_prediction()
         self._new_ids = NewIds()
@@ -144,16 +145,30 @@ class LearningLoop:
         labels = torch.tensor([one.label for one in labelled], dtype=self.learner.model.dtype)
         undone = self.learner.batches_undone
         self._learn(Examples(inputs, labels))
-        outputs = torch.tensor([[one.output for one in labelled]], dtype=torch.float64)
-        score = float(self._score(outputs, labels.double().unsqueeze(0)))
-        if not math.isnan(score):  # a batch with a single class has no score
-            self.progress.scores += 1
-            self.progress.total += score
-            self._recent.append(score)
+        self._note_scores([one.output for one in labelled], [one.alone for one in labelled], labels)
         self.progress.feedback = labelled[-1].number
         self._note_undone(undone)
         self._replay_adoptions()
         return True
+
+    def _note_scores(self, outputs: Sequence[float], alone: Sequence[float | None], labels: Tensor) -> None:
+        """Score what was predicted, and what the home model alone would have predicted at the same moments."""
+        score = self._score_of(outputs, labels)
+        if math.isnan(score):  # a batch with a single class has no score
+            return
+        self.progress.scores += 1
+        self.progress.total += score
+        self._recent.append(score)
+        known = [output for output in alone if output is not None]
+        score_alone = self._score_of(known, labels) if len(known) == len(alone) else math.nan
+        if not math.isnan(score_alone):
+            self.progress.compared += 1
+            self.progress.gain += score - score_alone
+            self._recent_gain.append(score - score_alone)
+
+    def _score_of(self, outputs: Sequence[float], labels: Tensor) -> float:
+        predicted = torch.tensor([outputs], dtype=torch.float64)
+        return float(self._score(predicted, labels.double().unsqueeze(0)))
 
     def _learn(self, examples: Examples) -> None:
         """Learn from a batch, unless that would break the model."""
@@ -316,6 +331,8 @@ class LearningLoop:
         status.batches_undone, status.rollbacks = progress.undone, progress.rollbacks
         status.score = progress.total / progress.scores if progress.scores else 0.0
         status.recent = sum(self._recent) / len(self._recent) if self._recent else None
+        status.gain = progress.gain / progress.compared if progress.compared else None
+        status.recent_gain = sum(self._recent_gain) / len(self._recent_gain) if self._recent_gain else None
         home = learner.method.home
         status.home_share = 1.0 - float(home.share(learner.evidence)) if home is not None else 0.0
         status.peers, status.written = peers, now

@@ -216,6 +216,10 @@ class PeerDriver:
             lambda: self.learning.finish_round(command.models, command.candidates, command.topology, command.absent)
         )
         status.timed_aggregations += 1
+        if command.models:
+            status.missed_rounds = 0
+        elif command.absent:
+            status.missed_rounds += 1
         status.aggregation_seconds += time.monotonic() - self._round_began
         for name, peer in self.peers.items():
             peer.share = shares.get(name, 0.0)

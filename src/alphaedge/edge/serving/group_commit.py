@@ -45,13 +45,17 @@ class _Operation:
 
 @final
 class GroupCommit:
-    """The one writer of a journal. clock: in seconds. predict: outputs of examples. to_bytes: examples, one by one."""
+    """The one writer of a journal.
+
+    clock: in seconds. predict: outputs of examples, and those of the home model alone if there is one. to_bytes:
+    examples, one by one.
+    """
 
     def __init__(
         self,
         journal: Journal,
         clock: Callable[[], float],
-        predict: Callable[[Array], Outputs],
+        predict: Callable[[Array], tuple[Outputs, Outputs | None]],
         to_bytes: Callable[[Array], list[bytes]],
     ) -> None:
         self._journal, self._clock, self._predict, self._to_bytes = journal, clock, predict, to_bytes
@@ -114,15 +118,16 @@ class GroupCommit:
 
     async def _commit(self, operations: Sequence[_Operation]) -> list[Any]:
         given = [operation.examples for operation in operations if operation.examples is not None]
-        features, outputs = list[bytes](), NO_OUTPUTS
+        features, outputs, alone = list[bytes](), NO_OUTPUTS, None
         if given:
             # Joined as bytes: ``concatenate`` compares the types of all fields of each array.
             examples = given[0] if len(given) == 1 else np.frombuffer(b"".join([g.data for g in given]), given[0].dtype)
             began = time.perf_counter()
-            features, outputs = self._to_bytes(examples), self._predict(examples)
+            features, (outputs, alone) = self._to_bytes(examples), self._predict(examples)
             self.chunk.note(len(examples), time.perf_counter() - began)
         labels = [label for operation in operations for label in operation.labels]
-        write = partial(self._journal.write, features, outputs.tolist(), labels, self._clock())
+        values = None if alone is None else alone.tolist()
+        write = partial(self._journal.write, features, outputs.tolist(), labels, self._clock(), alone=values)
         ids, recorded = await asyncio.get_running_loop().run_in_executor(self._thread, write)
         results: list[Any] = []
         next_id = next_label = 0

@@ -131,6 +131,11 @@ def _learner_metrics(status: LearnerStatus, now: float) -> Iterable[Metric]:
         # No counter: a rollback takes examples back.
         ("alphaedge_records", "Examples that the mixed model has learned from", status.records),
         ("alphaedge_score", "Mean score of all batches, each scored before it was learned from", status.score),
+        (
+            "alphaedge_gain",
+            "Score above that of the home model alone on the same batches; NaN without a home model",
+            math.nan if status.gain is None else status.gain,
+        ),
         ("alphaedge_own_share", "Share of this edge's own model in the last mix", status.own_share),
         ("alphaedge_home_share", "Share of the home model in predictions", status.home_share),
         (

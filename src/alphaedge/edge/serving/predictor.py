@@ -1,7 +1,7 @@
 """Predictions from the parameters that the learner has handed over."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 import torch
 from torch import Tensor
@@ -12,6 +12,14 @@ from alphaedge.edge.serving.traced_prediction import TracedPrediction
 from alphaedge.edge.store.parameters import ParameterReader, ParameterVersion
 
 COPIES: Final = 2  # of the parameters in a file
+
+
+class Prediction(NamedTuple):
+    """Outputs [B] of examples. alone: those of the home model alone, if there is one. version: of the parameters."""
+
+    outputs: Tensor
+    alone: Tensor | None
+    version: int
 
 
 @final
@@ -26,11 +34,11 @@ class Predictor:
         # Trace now, which takes as long as a hundred predictions, rather than during a caller's request.
         self._reader.read(lambda version, _: [self._function(version.tensors, new_ids) for new_ids in (False, True)])
 
-    def predict(self, inputs: Inputs) -> tuple[Tensor, int]:
-        """Predict examples; return outputs [B] and the version of the parameters that they are from."""
+    def predict(self, inputs: Inputs) -> Prediction:
+        """Predict examples."""
         places, keys = enumerate_keys(self._model, inputs)
 
-        def use(version: ParameterVersion, index: Sequence[Mapping[int, int]]) -> tuple[Tensor, int]:
+        def use(version: ParameterVersion, index: Sequence[Mapping[int, int]]) -> Prediction:
             tensors = version.tensors
             rows = [find_rows(k, index[t].get if t < len(index) else (lambda _: None)) for t, k in enumerate(keys)]
             new_ids = any(bool((some < 0).any()) for some in rows)
@@ -39,8 +47,8 @@ class Predictor:
                 for k, some, start in zip(keys, rows, self._start, strict=True)
             ]
             function = self._function(tensors, new_ids)
-            outputs = function(self._state(function, tensors), lookups, places)
-            return outputs.clone(), version.number  # outputs may be a view of the file
+            outputs, *alone = function(self._state(function, tensors), lookups, places).clone()  # a view of the file?
+            return Prediction(outputs, alone[0] if alone else None, version.number)
 
         with torch.inference_mode():
             return self._reader.read(use)

@@ -18,7 +18,7 @@ from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.inputs.features import MAX_MAGNITUDE, Array, Features
 from alphaedge.edge.log import warn
 from alphaedge.edge.model import initial_model, model_schema
-from alphaedge.edge.serving.group_commit import GroupCommit
+from alphaedge.edge.serving.group_commit import GroupCommit, Outputs
 from alphaedge.edge.serving.metrics import Metrics
 from alphaedge.edge.serving.predictor import Predictor
 from alphaedge.edge.store.journal import Journal
@@ -81,12 +81,12 @@ class PredictionService:
             found = f"{count} examples of {self._features.example_bytes} bytes"
             raise RequestTooLarge("inputs", found, f"at most {most} bytes")
 
-    def _outputs(self, examples: Array) -> NDArray[np.float32]:
-        tensor, _ = self._get_predictor().predict(self._features.to_tensors(examples, self._model.fields))
-        outputs = tensor.numpy().astype(np.float32)
+    def _outputs(self, examples: Array) -> tuple[Outputs, Outputs | None]:
+        made = self._get_predictor().predict(self._features.to_tensors(examples, self._model.fields))
+        outputs = made.outputs.numpy().astype(np.float32)
         if not np.isfinite(outputs).all():
             raise ParametersError(f"{self.data}: the model's prediction of this is not finite")
-        return outputs
+        return outputs, None if made.alone is None else made.alone.numpy().astype(np.float32)
 
     async def feedback(self, ids: Sequence[int], labels: Sequence[float]) -> FeedbackCounts:
         """Record the labels of earlier predictions; return how many were accepted."""

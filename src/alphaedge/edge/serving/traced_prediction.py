@@ -52,7 +52,10 @@ class TracedPrediction:
         return state
 
     def __call__(self, state: Sequence[Tensor], lookups: Sequence[RowLookup], inputs: Sequence[Tensor]) -> Tensor:
-        """Compute outputs [B]. lookups: for each id table. inputs: with places instead of ids."""
+        """Compute outputs [M, B]: first the predictions, then, if there is a home model, what it alone would predict.
+
+        lookups: for each id table. inputs: with places instead of ids.
+        """
         with torch.inference_mode():
             return self._function(*state, *(x for lookup in lookups for x in lookup if x is not None), *inputs)
 
@@ -108,8 +111,10 @@ class TracedPrediction:
         for dense, matrices, buffers in models:
             rows = [lookup.gather(matrix) for lookup, matrix in zip(lookups, matrices, strict=True)]
             each.append(outputs(dense, rows, dict(zip(self._buffers, buffers, strict=True)), remaining))
-        blended = each[0] if len(each) == 1 else combine(share, each[0].unsqueeze(0), each[1].unsqueeze(0))[0]
-        return self._model.loss.link(blended)
+        if len(each) == 1:
+            return self._model.loss.link(each[0]).unsqueeze(0)
+        blended = combine(share, each[0].unsqueeze(0), each[1].unsqueeze(0))[0]
+        return torch.stack([self._model.loss.link(blended), self._model.loss.link(each[1])])
 
     def _trial(self, sample: Sequence[Tensor], size: int) -> list[Tensor]:
         """Make up the arguments of a call with ``size`` examples."""

@@ -3,7 +3,8 @@
 One SQLite file in WAL mode, written by the server and read by the learner. A commit is on disk when it returns
 (``synchronous = FULL``), so ``kill -9`` or a power cut loses nothing that was acknowledged.
 
-- A **prediction** has an id, a time, its packed features and its output.
+- A **prediction** has an id, a time, its packed features and its output, and what the home model alone would have
+  answered at that moment, if there is one.
 - **Feedback** has a number of its own: the order of arrival, in which it is learned. The first label of a prediction
   counts; sending it again changes nothing.
 - A prediction without a label **expires** when the feedback window is over: it is dropped, or it becomes feedback with
@@ -24,14 +25,15 @@ from typing import Final, NamedTuple, final
 
 from alphaedge.errors import JournalError
 
-VERSION: Final = 2
+VERSION: Final = 3
 SCHEMA: Final = """
 create table prediction (
   id integer primary key autoincrement,
   time real not null,
   layout integer not null,
   features blob not null,
-  output real not null
+  output real not null,
+  alone real
 ) strict;
 create table feedback (
   number integer primary key autoincrement,
@@ -42,8 +44,9 @@ create table feedback (
 create table state (name text primary key, value integer not null) strict;
 insert into state values ('expired', 0), ('aged', 0), ('learned', 0);
 """
-MIGRATIONS: Final = {  # from each older version to the next; a reader needs none of them
+MIGRATIONS: Final = {  # from each older version to the next; a reader does without
     1: "drop index prediction_time; insert into state values ('aged', 0), ('learned', 0);",
+    2: "alter table prediction add column alone real;",
 }
 CLEAN_UP_ROWS: Final = 500  # that one step looks at for each mark, since predictions wait for it
 
@@ -58,12 +61,16 @@ class FeedbackResult(NamedTuple):
 
 
 class LabelledPrediction(NamedTuple):
-    """One prediction with its label. number: of the feedback. Times are in seconds, by the clock of the journal."""
+    """One prediction with its label. number: of the feedback. Times are in seconds, by the clock of the journal.
+
+    alone: what the home model alone predicted, if there was one.
+    """
 
     number: int
     features: bytes
     label: float
     output: float
+    alone: float | None
     predicted_at: float
     labelled_at: float
 
@@ -105,6 +112,7 @@ class Journal:
                 version += 1
         except sqlite3.DatabaseError as error:
             raise JournalError(f"{path}: the journal can't be opened ({error}); restore it, or move it away") from error
+        self._alone = "p.alone" if version > 2 else "null"
         if version != VERSION and not (readonly and version in MIGRATIONS):
             raise JournalError(f"{path}: the journal has version {version}, and this program reads {VERSION}")
 
@@ -117,17 +125,28 @@ class Journal:
         return self.write((), (), labels, now)[1]
 
     def write(
-        self, features: Sequence[bytes], outputs: Sequence[float], labels: Iterable[tuple[int, float]], now: float
+        self,
+        features: Sequence[bytes],
+        outputs: Sequence[float],
+        labels: Iterable[tuple[int, float]],
+        now: float,
+        *,
+        alone: Sequence[float] | None = None,
     ) -> tuple[list[int], list[FeedbackResult]]:
-        """Write predictions, and labels of earlier ones, in one commit: one wait for the disk."""
+        """Write predictions, and labels of earlier ones, in one commit: one wait for the disk.
+
+        alone: what the home model alone predicted.
+        """
         ids: list[int] = []
         results: list[FeedbackResult] = []
         with _Transaction(self):
             if features:
                 start = self.last_prediction() + 1
                 ids = list(range(start, start + len(features)))
-                rows = [(i, now, self.layout, f, y) for i, f, y in zip(ids, features, outputs, strict=True)]
-                self._db.executemany("insert into prediction values (?, ?, ?, ?, ?)", rows)
+                beside = alone if alone is not None else [None] * len(features)
+                made = zip(ids, features, outputs, beside, strict=True)
+                rows = [(i, now, self.layout, f, y, z) for i, f, y, z in made]
+                self._db.executemany("insert into prediction values (?, ?, ?, ?, ?, ?)", rows)
             for prediction, label in labels:
                 predicted_at, reason = self._check_feedback(prediction)
                 if not reason:
@@ -192,7 +211,7 @@ class Journal:
     def labelled(self, after: int, limit: int) -> list[LabelledPrediction]:
         """Read predictions with feedback numbers above ``after``, in that order; only those of this layout."""
         text = (
-            "select f.number, p.features, f.label, p.output, p.time, f.time "
+            f"select f.number, p.features, f.label, p.output, {self._alone}, p.time, f.time "
             "from feedback f join prediction p on p.id = f.prediction "
             "where f.number > ? and p.layout = ? order by f.number limit ?"
         )

@@ -103,6 +103,7 @@ def simulate(
             model,
             _checkpoints(checkpoints, checkpoint_every, name, seeds),
             block=plan.block,
+            baselines=name == next(iter(chosen)),  # they are the same for all methods
         )
         for name, method in chosen.items()
         for first in range(0, settings.seeds, plan.stack)

@@ -55,7 +55,7 @@ class Task:
     """Some seeds of one method, to be run as one stack.
 
     window: events per score, which divides the batch size; None is a batch. With AUC, only scores of equally many
-    events can be compared. block: how many models learn at once.
+    events can be compared. block: how many models learn at once. baselines: whether trivial baselines are scored too.
     """
 
     settings: Settings
@@ -67,6 +67,7 @@ class Task:
     checkpoints: Checkpoints | None = None
     window: int | None = None
     block: int = BLOCK
+    baselines: bool = False
 
     def factory(self, data: Dataset) -> ModelFactory | None:
         """What makes the model: the user, or the catalog for its own data; None is the default for any data."""
@@ -233,7 +234,10 @@ def _run(task: Task, cache: WorkerCache, watch: Watch, shards: Shards) -> Outcom
     block = task.block if settings.executor == "stacked" else 1
     engine = Engine(world, settings.online, same_pass=same_pass, block=block)
     seconds = _run_engine(engine, task, watch, [len(s) for s in data[0].streams])
-    outcomes = [RunResult.of(task.name, world, run, data[run], seconds / len(seeds)) for run in range(len(seeds))]
+    outcomes = [
+        RunResult.of(task.name, world, run, data[run], seconds / len(seeds), baselines=task.baselines)
+        for run in range(len(seeds))
+    ]
     stopped = (reason for number, reason in world.log.stopped.items() if number in world.own)
     return outcomes, [f"{task.name}: {note}" for note in (*notes, *stopped)]
 

@@ -7,7 +7,8 @@ from alphaedge import scoring
 from alphaedge.experiments.plan import DEVELOPMENT_METHODS, Plan
 from alphaedge.experiments.score_table import Footnotes, Lookup, MethodScores, format_score, title, with_footnotes
 from alphaedge.experiments.scores import average, difference
-from alphaedge.report.page import NO_NUMBER, Block, Grid, Heading, Text
+from alphaedge.report.page import Block, Grid, Heading, Text
+from alphaedge.report.styles import NO_NUMBER
 from alphaedge.scoring import LEVEL_MARGIN, Score, mean
 
 MIXING: Final = tuple(m for m in DEVELOPMENT_METHODS if m not in ("noagg", "pooled"))

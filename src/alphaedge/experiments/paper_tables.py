@@ -30,7 +30,8 @@ from alphaedge.experiments.score_table import (
     with_footnotes,
 )
 from alphaedge.experiments.scores import cell_score
-from alphaedge.report.page import NO_NUMBER, Block, Grid, Heading, Text
+from alphaedge.report.page import Block, Grid, Heading, Text
+from alphaedge.report.styles import NO_NUMBER
 from alphaedge.scoring import LEVEL_MARGIN, mean, score_of_runs
 
 REFERENCES: Final = ("prior", "persistence", "noagg", "alphaedge", "pooled")

@@ -8,8 +8,8 @@ from alphaedge.experiments.cell import Cell, CellResult
 from alphaedge.experiments.paper_scores import STANDS_FOR
 from alphaedge.experiments.plan import Plan
 from alphaedge.experiments.scores import RIVALS, average, best_rival, cell_score, is_significant
-from alphaedge.report.page import NO_NUMBER, Block, Grid, Text
-from alphaedge.report.styles import STYLES
+from alphaedge.report.page import Block, Grid, Text
+from alphaedge.report.styles import NO_NUMBER, STYLES
 from alphaedge.scoring import Score
 
 Lookup = Callable[[Cell], CellResult | None]

@@ -11,8 +11,8 @@ from alphaedge.experiments.development_table import format_gain, gap_closed
 from alphaedge.experiments.plan import WORTH_METHODS, Plan
 from alphaedge.experiments.score_table import Lookup, MethodScores, format_score, title
 from alphaedge.report.charts import make_charts, style_axes
-from alphaedge.report.page import NO_NUMBER, Block, Grid, Heading, Picture, Text
-from alphaedge.report.styles import INK, STYLES
+from alphaedge.report.page import Block, Grid, Heading, Picture, Text
+from alphaedge.report.styles import INK, NO_NUMBER, STYLES
 from alphaedge.scoring import LEVEL_MARGIN, Score, mean
 from alphaedge.simulation.gains import mean_gains, pays_from
 

@@ -117,7 +117,7 @@ def simulate(
     watch("", Progress(0, batches * len(chosen) * settings.seeds))
     objects = {"data": data, "model": model, "methods": own or None}
     given = [name for name, found in objects.items() if found is not None]
-    results = Results(settings, list(chosen), first_data, messages, given)
+    results = Results(settings, chosen, first_data, messages, given)
     try:
         for outcomes, notes in workers.run(tasks, watch):
             results.add(outcomes, notes)

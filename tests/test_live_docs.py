@@ -56,7 +56,7 @@ SAYS: Mapping[str, tuple[str, ...]] = {
     "how-to/own-module.md": ("ready to start", r"alphaedge 0\.[5-9]"),
     "rivals.md": (r"multi-krum +0\.[4-9]", r"bolder 0\.[4-9]"),
     "how-to/own-rule.md": ("memory is missing", r"median 0\.[5-9]", "ready to start"),
-    "how-to/own-table.md": ("Learning from each other", r"Bergen -> http"),
+    "how-to/own-table.md": ("[Ll]earning from each other", r"Bergen -> http"),
     "how-to/replay.md": ("replay.png", "summary.json"),
     "how-to/certificates.md": (
         "certificate: boston in US",
@@ -70,8 +70,8 @@ SAYS: Mapping[str, tuple[str, ...]] = {
     "how-to/monitoring.md": ("fleet seen by berlin", '"healthy":true'),
     "how-to/operate.md": ('"accepted":1',),
     "how-to/upgrade.md": ("'accepted': 10", r"(?s)alphaedge_batches_total 2.0.*alphaedge_aggregations_total 1.0"),
-    "how-to/tuning.md": ("Learning from each other", r"On the rest|The defaults stay"),
-    "how-to/long-runs.md": ("Learning from each other",),
+    "how-to/tuning.md": ("[Ll]earning from each other", r"On the rest|The defaults stay"),
+    "how-to/long-runs.md": ("[Ll]earning from each other",),
     "how-to/ray.md": ("sweep.png", r"\n0\.[5-9]"),
 }
 QUICK = {"tutorial.md", "live-edge.md", "how-to/own-rule.md"}

@@ -6,7 +6,7 @@ AUC = P(prediction of a positive > prediction of a negative), where ties count h
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -60,6 +60,28 @@ def score_windows(metric: str, window: int | None, predictions: Tensor, labels: 
     return parts.view(len(predictions), -1).nanmean(1)
 
 
+def score_at_once(metric: str, predictions: Tensor, labels: Tensor) -> float | None:
+    """The score of all these events at once, whatever their shape; None if there is none."""
+    if not predictions.numel():
+        return None
+    return as_number(SCORES[metric](predictions.reshape(1, -1), labels.reshape(1, -1))[0])
+
+
+def mean_loss(task: str, predictions: Tensor, labels: Tensor) -> float | None:
+    """The log loss of probabilities (task classify), or the mean squared error; None without finite predictions."""
+    if not predictions.numel() or not bool(torch.isfinite(predictions).all()):
+        return None
+    if task == "classify":
+        return log_loss(predictions, labels)
+    return float((predictions.double() - labels.double()).square().mean())
+
+
+def as_number(value: Tensor) -> float | None:
+    """A single value; None for NaN."""
+    found = float(value)
+    return None if math.isnan(found) else found
+
+
 # 97.5% quantiles of Student's t for 1, 2, ... degrees of freedom.
 _T_QUANTILES: Final = (
     12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788, 2.1604, 2.1448,
@@ -92,3 +114,30 @@ def mean(values: Sequence[float | None]) -> float | None:
     """Return the mean of the values that are not None or NaN; None if there are none."""
     kept = [v for v in values if v is not None and not math.isnan(v)]
     return sum(kept) / len(kept) if kept else None
+
+
+LEVEL_MARGIN: Final = 0.001  # scores that are closer than this count as level
+
+
+class Score(NamedTuple):
+    """The mean of several runs, half the width of its 95% interval, and the score of each run, in order of seeds."""
+
+    mean: float
+    ci95: float | None
+    runs: tuple[float | None, ...]  # None: a run without a score
+
+
+def score_of_runs(runs: Sequence[float | None]) -> Score | None:
+    """Summarise the scores of several runs; None if no run has one."""
+    known = [s for s in runs if s is not None]
+    middle = mean(known)
+    return None if middle is None else Score(middle, interval95(known), tuple(runs))
+
+
+def format_gain(gain: float, ci95: float | None = None) -> str:
+    """Write a gain with its sign, and half the width of its 95% interval if there is one.
+
+    >>> format_gain(0.01234, 0.0005), format_gain(-0.01)
+    ('+0.0123 ± 0.0005', '-0.0100')
+    """
+    return f"{gain:+.4f}" + (f" ± {ci95:.4f}" if ci95 else "")

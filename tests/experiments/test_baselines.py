@@ -8,7 +8,8 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from alphaedge import Dataset, Field, Stream
-from alphaedge.experiments.baselines import PRIOR_EVENTS, batch_scores, noisy_labels, pool_streams, score_baseline
+from alphaedge.experiments.baselines import batch_scores, noisy_labels, pool_streams, score_baseline
+from alphaedge.simulation.baselines import PRIOR_EVENTS
 
 SIZE = 4
 

@@ -11,9 +11,9 @@ from alphaedge.experiments.cell import CellResult
 from alphaedge.experiments.development_table import development_blocks, gap_closed
 from alphaedge.experiments.plan import DEVELOPMENT_METHODS, EXPERIMENTS, Plan
 from alphaedge.experiments.reproduce import page
-from alphaedge.experiments.scores import Score
 from alphaedge.experiments.suites import DATA_SETS, DEVELOPMENT, EVENTS, REPORTING, WHOLLY_DEVELOPMENT
 from alphaedge.report.page import markdown
+from alphaedge.scoring import Score
 from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.task import make_data
 

@@ -2,7 +2,7 @@
 
 from alphaedge.experiments.cell import CellResult
 from alphaedge.experiments.score_table import Footnotes, MethodScores, format_entry, verdict
-from alphaedge.experiments.scores import Score, score_of_runs
+from alphaedge.scoring import Score, score_of_runs
 
 
 def score(*runs: float | None) -> Score:

@@ -5,7 +5,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from alphaedge.experiments.scores import Score, average, best_rival, difference, is_significant, score_of_runs
+from alphaedge.experiments.scores import average, best_rival, difference, is_significant
+from alphaedge.scoring import Score, score_of_runs
 
 
 def score(*runs: float | None) -> Score:

@@ -44,9 +44,11 @@ def pulls(counts: dict[tuple[int, int], int], seed: int = 0) -> pl.DataFrame:
     return pl.DataFrame(full, schema=PULLS, orient="row")
 
 
-def summary(per_edge: dict[str, list[float | None]], clusters: list[int] | None = None) -> dict[str, Any]:
+def summary(
+    per_edge: dict[str, list[float | None]], clusters: list[int] | None = None, names: list[str] | None = None
+) -> dict[str, Any]:
     methods = {name: {"per_edge": values} for name, values in per_edge.items()}
-    return {"metric": "AUC", "clusters": clusters, "methods": methods}
+    return {"metric": "AUC", "clusters": clusters, "names": names, "methods": methods}
 
 
 def only(figure: Figure) -> Axes:
@@ -192,6 +194,20 @@ def test_edges_are_numbered_while_there_is_room(n: int, numbered: int) -> None:
     assert len(tick_labels(only(figures.weight_matrix(table, "alphaedge")))) == numbered
     many = summary({"alphaedge": [0.5] * n})
     assert len(tick_labels(only(figures.score_per_edge(many)))) == numbered
+
+
+NAMES = ["Oslo", "Llanfairpwllgwyngyll", "Rome"]
+
+
+def test_edges_go_by_their_names_as_far_as_they_fit() -> None:
+    shown = ["Oslo", "Llanfairpwl…", "Rome"]
+    matrix = only(figures.weight_matrix(LATE, "alphaedge", names=NAMES))
+    assert tick_labels(matrix) == shown
+    assert [each.get_text() for each in matrix.get_yticklabels()] == shown
+    dots = figures.score_per_edge(summary({"alphaedge": [0.1, 0.2, 0.3]}, names=NAMES))
+    assert tick_labels(only(dots)) == shown
+    circle = figures.who_pulls_from_whom(pulls({(0, 2): 5, (2, 1): 7}), "alphaedge", names=NAMES)
+    assert [each.get_text() for each in only(circle).texts] == shown
 
 
 # pulls

@@ -1,6 +1,7 @@
 """The report holds everything, loads nothing and escapes whatever comes from data."""
 
 import base64
+import io
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,13 @@ from typing import Any
 import polars as pl
 import pytest
 from matplotlib.figure import Figure
+from PIL import Image
 
 from alphaedge.report import figures, simulation_report
-from alphaedge.report.page import NO_NUMBER
+from alphaedge.report.styles import NO_NUMBER
 
 EVIL = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>"
-VOID = {"meta", "img", "br", "link", "input", "hr"}
+VOID = {"meta", "img", "source", "br", "link", "input", "hr"}
 
 
 class Page(HTMLParser):
@@ -66,11 +68,26 @@ def summary(**changes: Any) -> dict[str, Any]:
         "data": "synthetic",
         "task": "classify",
         "metric": "AUC",
+        "loss": "log loss",
         "edges": 2,
+        "names": None,
         "clusters": [0, 1],
         "adversaries": {"0": []},
         "messages": [],
         "methods": {"noagg": method(mean=0.7), "alphaedge": method()},
+        "baselines": {},
+        "verdict": None,
+    } | changes
+
+
+def verdict(**changes: Any) -> dict[str, Any]:
+    region = {"events": 2000, "alone": 0.7, "with_peers": 0.75, "gain": 0.05, "ci95": 0.01, "bytes": 1000}
+    return {
+        "headline": "Learning from each other pays.",
+        "sentences": ["From 5% on."],
+        "conclusion": "pays",
+        "warnings": ["Only 3 rounds."],
+        "regions": [region | {"name": "Oslo"}, region | {"name": "Rome", "gain": 0.06, "ci95": None}],
     } | changes
 
 
@@ -92,8 +109,8 @@ def test_the_page_loads_nothing_from_anywhere(render: Any) -> None:
     page = render(summary(), {"Score per edge": picture()})
     assert not {tag for tag, _ in page.tags} & {"script", "link", "iframe", "object", "base"}
     links = [value for _, given in page.tags for name, value in given.items() if name in ("src", "href", "srcset")]
-    assert len(links) == 1
-    assert links[0].startswith("data:image/png;base64,")
+    assert len(links) == 2, "one for a light page, one for a dark one"
+    assert all(link.startswith("data:image/png;base64,") for link in links)
     [style] = page.of("style")
     assert "url(" not in style
     assert "@import" not in style
@@ -109,6 +126,48 @@ def test_the_picture_in_the_page_is_the_picture(render: Any) -> None:
     assert base64.b64decode(image["src"].removeprefix("data:image/png;base64,")).startswith(b"\x89PNG")
 
 
+def test_a_dark_page_has_a_dark_picture(render: Any) -> None:
+    page = render(summary(), {"Score per edge": picture()})
+    [image], [source] = page.all("img"), page.all("source")
+    assert source["media"] == "(prefers-color-scheme: dark)"
+    light, dark = (
+        Image.open(io.BytesIO(base64.b64decode(link.removeprefix("data:image/png;base64,")))).convert("L")
+        for link in (image["src"], source["srcset"])
+    )
+    assert light.size == dark.size
+    assert light.getpixel((0, 0)) == 255
+    assert dark.getpixel((0, 0)) < 40
+    assert dark.getextrema()[1] > 200, "text is light"
+
+
+def test_the_verdict_comes_first(render: Any) -> None:
+    page = render(summary(verdict=verdict()))
+    assert page.of("strong")[0] == "Learning from each other pays."
+    assert page.of("li") == ["From 5% on.", "Only 3 rounds."]
+    assert page.of("td")[:5] == ["+0.0600", "0.7000", "0.7500", "2,000", "1.0 kB"]
+    assert page.of("td")[5] == "+0.0500 ± 0.0100"
+    sections = [given.get("class") for tag, given in page.tags if tag in ("section", "dl")]
+    assert sections == ["verdict pays", None]
+
+
+def test_of_many_regions_those_with_the_largest_and_smallest_gains_are_shown(render: Any) -> None:
+    regions = [verdict()["regions"][0] | {"name": f"r{i}", "gain": i / 1000} for i in range(1000)]
+    names = render(summary(verdict=verdict(regions=regions))).of("th")
+    rows = names[names.index("r999") :]
+    assert "… 940 more" in rows
+    assert {"r999", "r970", "r29", "r0"} <= set(rows)
+    assert not {"r969", "r30"} & set(rows)
+
+
+def test_baselines_stand_below_the_methods(render: Any) -> None:
+    row = {"mean": 0.6, "per_edge": [0.6], "pooled": 0.5, "loss": 0.75}
+    page = render(summary(loss="RMSE", task="regress", baselines={"running mean": row}))
+    assert page.of("em") == ["running mean"]
+    assert page.of("td")[-3:] == ["0.6000", "0.5000", "0.7500"]
+    assert "RMSE" in page.of("th")
+    assert any("in the unit of the label" in text for text in page.of("p"))
+
+
 def test_a_script_in_a_method_message_is_escaped(render: Any) -> None:
     page = render(summary(messages=[EVIL]))
     assert page.all("script") == page.all("img") == []
@@ -117,14 +176,22 @@ def test_a_script_in_a_method_message_is_escaped(render: Any) -> None:
 
 def test_everything_from_data_is_escaped(render: Any) -> None:
     given = summary(
-        data=EVIL, task=EVIL, metric=EVIL, messages=[EVIL], adversaries={EVIL: [1]}, methods={EVIL: method()}
+        data=EVIL,
+        task=EVIL,
+        metric=EVIL,
+        messages=[EVIL],
+        names=["a", EVIL],
+        adversaries={EVIL: [1]},
+        methods={EVIL: method()},
+        verdict=verdict(headline=EVIL, sentences=[EVIL], warnings=[EVIL], conclusion=EVIL),
+        baselines={EVIL: {"mean": 0.1, "pooled": 0.1, "loss": 0.1}},
     )
     page = render(given, [(EVIL, EVIL, picture())], config=EVIL, title=EVIL)
     assert not page.all("script")
     [image] = page.all("img")
     assert set(image) == {"alt", "src"}
     assert all("style" in given for given in page.all("span"))
-    for tag in ("title", "h1", "h2", "dd", "th", "li", "figcaption", "code"):
+    for tag in ("title", "h1", "h2", "dd", "th", "li", "figcaption", "code", "strong", "em"):
         assert any(EVIL in text for text in page.of(tag)), tag
 
 
@@ -168,6 +235,8 @@ def test_without_messages_there_is_no_section_for_them(render: Any) -> None:
 
 def test_the_page_says_which_edges_were_adversaries(render: Any) -> None:
     assert "seed 0: 1, 4; seed 2: 3" in render(summary(adversaries={"0": [1, 4], "1": [], "2": [3]})).of("dd")
+    named = summary(names=["Oslo", "Rome"], adversaries={"0": [1]})
+    assert "seed 0: Rome" in render(named).of("dd")
     assert "Adversaries" not in render(summary(adversaries={"0": []})).of("dt")
 
 

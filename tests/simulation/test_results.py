@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from .fleets import linear, linear_bce, measured, predictions, seen, shop
 
 SIZE = 5
 TOP = {"data", "task", "metric", "edges", "names", "clusters", "adversaries", "interrupted", "messages", "methods"}
+TOP |= {"loss", "baselines", "verdict"}
 ROW = {"mean", "ci95", "per_edge", "per_seed", "pooled", "loss", "bytes", "edge_batches_per_second"}
 
 
@@ -138,11 +140,61 @@ def test_pooled_score_and_loss_are_over_all_predictions_of_an_edge() -> None:
     assert row["pooled"] != pytest.approx(row["mean"], abs=1e-6)
 
 
-def test_the_loss_of_a_regression_is_the_mean_squared_error() -> None:
+def test_the_loss_of_a_regression_is_in_the_unit_of_the_label() -> None:
     data = measured(2, 12)
     found = seen(methods=["noagg"], data=data, model=linear, batch_size=SIZE, executor="one-at-a-time")
     errors = [float((data.streams[e].labels - predictions(found.world, e).flatten()).square().mean()) for e in range(2)]
-    assert found.results.summary()["methods"]["noagg"]["loss"] == pytest.approx(sum(errors) / 2, rel=1e-5)
+    summary = found.results.summary()
+    assert summary["loss"] == "RMSE"
+    assert summary["methods"]["noagg"]["loss"] == pytest.approx(sum(e**0.5 for e in errors) / 2, rel=1e-5)
+
+
+def test_every_table_names_edges_and_peers() -> None:
+    names = ("Oslo", "Rome", "Bonn")
+    found = simulate(
+        methods=["uniweight"],
+        data=replace(measured(3, 6), names=names),
+        model=linear,
+        batch_size=SIZE,
+        method=MethodSettings(aggregate_every=2),
+    )
+    assert found.scores.columns == ["method", "seed", "edge", "edge_name", "batch", "time", "score"]
+    assert found.weights.columns[2:4] == ["edge", "edge_name"]
+    assert found.pulls.columns == ["method", "seed", "edge", "edge_name", "peer", "peer_name", "count", "bytes"]
+    for table in (found.scores, found.weights, found.pulls):
+        for number in {"edge", "peer"} & set(table.columns):
+            assert table[f"{number}_name"].to_list() == [names[n] for n in table[number]]
+
+
+def test_the_verdict_is_of_alphaedge_or_of_what_else_was_run(regressed: Results) -> None:
+    verdict = regressed.verdict()
+    assert verdict is not None
+    rows = regressed.summary()["methods"]
+    assert verdict.method == "alphaedge"
+    assert verdict.gain == pytest.approx(rows["alphaedge"]["mean"] - rows["noagg"]["mean"])
+    assert [r.gain for r in verdict.regions] == pytest.approx(
+        [a - b for a, b in zip(rows["alphaedge"]["per_edge"], rows["noagg"]["per_edge"], strict=True)]
+    )
+    assert verdict.rounds == 4
+    assert regressed.summary()["verdict"] == verdict.plain()
+    other = regressed.verdict("uniweight")
+    assert other is not None
+    assert other.method == "uniweight"
+    with pytest.raises(InvalidValue, match="nobody"):
+        regressed.verdict("nobody")
+
+
+def test_there_is_no_verdict_without_learning_alone() -> None:
+    found = simulate(methods=["uniweight"], data=measured(2, 4), model=linear, batch_size=SIZE)
+    assert found.verdict() is None
+    assert found.summary()["verdict"] is None
+
+
+def test_a_notebook_shows_the_verdict_and_the_table(regressed: Results) -> None:
+    page = regressed._repr_html_()
+    assert "earning from each other" in page
+    assert "RMSE" in page
+    assert "running mean" in page
 
 
 def test_the_folder_holds_everything(folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 from rich import box
 from rich.console import Console
@@ -10,12 +10,18 @@ from rich.filesize import decimal
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
+from alphaedge.report.styles import NO_NUMBER
+from alphaedge.report.verdict_table import REGION_COLUMNS, region_rows
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.results import Results
 from alphaedge.simulation.run_log import Progress as Report
 from alphaedge.simulation.simulate import simulate
 from alphaedge.simulation.workers.protocol import Workers
+
+MAX_REGIONS: Final = 12  # rows of a table in the terminal
+MAX_NAME: Final = 22  # characters of a method, a baseline or a region
 
 
 def run_with_progress(
@@ -76,8 +82,8 @@ def print_results(summary: dict[str, Any], console: Console, out: Path | None, *
     """Print the table and the verdict if ``table`` says so, then notes and where the results are."""
     if table:
         console.print(_table(summary))
-        if verdict := _verdict(summary):
-            console.print(verdict, highlight=False, markup=False, soft_wrap=True)
+        if summary["verdict"] is not None:
+            _print_verdict(summary["verdict"], console)
     for message in summary["messages"]:
         console.print(f"[yellow]note[/] {escape(message)}", highlight=False, soft_wrap=True)
     if out is not None:
@@ -90,47 +96,68 @@ def _table(summary: dict[str, Any]) -> Table:
     table = Table(
         title=title,
         title_justify="left",
-        caption="of full: bytes pulled as a share of whole models; eb/s: edge-batches per second",
+        caption=_caption(summary),
         caption_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         padding=(0, 1, 0, 0),  # fits 80 columns
     )
-    for column in ("method", summary["metric"], "pooled", "loss", "pulled", "of full", "eb/s"):
+    for column in ("method", summary["metric"], "pooled", summary["loss"], "pulled", "of full", "eb/s"):
         table.add_column(column, justify="left" if column == "method" else "right", no_wrap=True)
+    table.columns[0].max_width = MAX_NAME
     rows = summary["methods"]
     best = max((r["mean"] for r in rows.values() if r["mean"] is not None), default=None)
     for name, row in sorted(rows.items(), key=lambda r: -(r[1]["mean"] or 0)):
         interval = f" ± {row['ci95']:.4f}" if row["ci95"] is not None else ""
-        mean = "-" if row["mean"] is None else f"{row['mean']:.4f}{interval}"
+        mean = _number(row["mean"]) + interval
         full, changed = row["bytes"]["full"], row["bytes"]["changed"]
         table.add_row(
-            name,
+            escape(name),
             f"[bold]{mean}[/]" if row["mean"] == best else mean,
-            "-" if row["pooled"] is None else f"{row['pooled']:.4f}",
-            "-" if row["loss"] is None else f"{row['loss']:.4f}",
-            decimal(changed) if full else "-",
-            f"{changed / full:.0%}" if full else "-",
+            _number(row["pooled"]),
+            _number(row["loss"]),
+            decimal(changed) if full else NO_NUMBER,
+            f"{changed / full:.0%}" if full else NO_NUMBER,
             f"{row['edge_batches_per_second']:,.0f}",
         )
+    for name, row in summary["baselines"].items():
+        cells = [Text(cell) for cell in (name, *(_number(row[key]) for key in ("mean", "pooled", "loss")))]
+        table.add_row(*cells, style="italic dim")
     return table
 
 
-def _verdict(summary: dict[str, Any]) -> str:
-    """Say by how much learning from peers beats learning alone, edge by edge; empty unless both were run."""
-    with_peers, alone = (summary["methods"].get(m) for m in ("alphaedge", "noagg"))
-    if not with_peers or not alone or with_peers["mean"] is None or alone["mean"] is None:
-        return ""
-    names = summary["names"] or [str(e) for e in range(summary["edges"])]
-    hostile = {edge for edges in summary["adversaries"].values() for edge in edges}
-    gains = {
-        name: a - b
-        for edge, (name, a, b) in enumerate(zip(names, with_peers["per_edge"], alone["per_edge"], strict=True))
-        if a is not None and b is not None and edge not in hostile
-    }
-    gain, better = with_peers["mean"] - alone["mean"], sum(g > 0 for g in gains.values())
-    text = f"Learning from each other: {gain:+.4f} {summary['metric']} over learning alone, better on {better} of "
-    text += f"{len(gains)} edges"
-    if 1 < len(gains) <= 12:
-        text += " (" + ", ".join(f"{name} {g:+.4f}" for name, g in sorted(gains.items(), key=lambda g: -g[1])) + ")"
-    return text + "."
+def _caption(summary: dict[str, Any]) -> str:
+    notes = ["of full: bytes pulled as a share of whole models; eb/s: edge-batches per second"]
+    if summary["baselines"]:
+        notes.append("in italics: trivial baselines, from the labels revealed so far")
+    if summary["loss"] == "RMSE":
+        notes.append("RMSE: root mean squared error, in the unit of the label")
+    return "\n".join(notes)
+
+
+def _number(value: float | None) -> str:
+    """Four decimals, and fewer of large numbers, so that the table fits 80 columns."""
+    if value is None:
+        return NO_NUMBER
+    return f"{value:.4f}" if abs(value) < 100 else f"{value:,.1f}"
+
+
+def _print_verdict(verdict: dict[str, Any], console: Console) -> None:
+    """Print the conclusion, the regions, what else there is to say, and warnings."""
+    colour = {"pays": "green", "does not pay": "red"}.get(verdict["conclusion"], "yellow")
+    console.print(Text(verdict["headline"], style=f"bold {colour}"))
+    console.print(_regions(verdict))
+    for sentence in verdict["sentences"]:
+        console.print(Text(sentence))
+    for warning in verdict["warnings"]:
+        console.print(Text.assemble(("warning ", "yellow"), warning))
+
+
+def _regions(verdict: dict[str, Any]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in REGION_COLUMNS:
+        table.add_column(column, justify="left" if column == "region" else "right", no_wrap=True)
+    table.columns[0].max_width = MAX_NAME
+    for row in region_rows(verdict, MAX_REGIONS):
+        table.add_row(*(Text(cell) for cell in row))
+    return table

@@ -6,9 +6,11 @@ from alphaedge.attacks.catalog import ATTACKS
 from alphaedge.experiments.equal_bytes import format_bytes
 from alphaedge.experiments.plan import ATTACK_METHODS, Plan
 from alphaedge.experiments.score_table import Footnotes, Lookup, MethodScores, format_entry, title, with_footnotes
-from alphaedge.experiments.scores import Score, difference
+from alphaedge.experiments.scores import difference
 from alphaedge.report.charts import add_legend, draw_dots, make_charts
-from alphaedge.report.page import NO_NUMBER, Block, Grid, Heading, Picture, Text
+from alphaedge.report.page import Block, Grid, Heading, Picture, Text
+from alphaedge.report.styles import NO_NUMBER
+from alphaedge.scoring import Score
 
 NONE: Final = "all honest"
 DRAWN: Final = ("fedweight", "randps", "alphaedge-paper", "alphaedge-trusting", "alphaedge")

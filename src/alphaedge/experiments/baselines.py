@@ -9,7 +9,6 @@ Each predicts a batch before it learns from it, and is scored batch by batch lik
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 import torch
 from torch import Tensor
@@ -17,11 +16,9 @@ from torch import Tensor
 from alphaedge.data.stream import Dataset, Stream
 from alphaedge.experiments.cell import CellResult, curve
 from alphaedge.scoring import SCORES, mean
+from alphaedge.simulation.baselines import events_known, mean_by, running_mean
 from alphaedge.simulation.conditions import Conditions
 from alphaedge.simulation.run_result import RunResult
-
-# Pseudo-count: with this many events, an item's rate is halfway between its own and the edge's.
-PRIOR_EVENTS: Final = 10.0
 
 
 def noisy_labels(data: Dataset, edge: int, seed: int) -> Tensor:
@@ -102,22 +99,10 @@ def _persistence(data: Dataset, stream: Stream) -> Tensor:
 
 
 def _prior(data: Dataset, stream: Stream, labels: Tensor, size: int) -> Tensor:
-    """Predict the mean label of all earlier batches; for classification, the item's mean, shrunk towards that.
-
-    The item is the last id field.
-    """
-    before = torch.arange(len(labels)) // size * size
-    sums = torch.cat([torch.zeros(1), labels.double().cumsum(0)])
-    usual = torch.where(before > 0, sums[before] / before.clamp(min=1), 0.0)
+    """Predict the mean label of all earlier batches; for classification, the mean of the item, the last id field."""
+    known = events_known(len(labels), size, delay=0)
+    usual = running_mean(labels, known, 0.0)
     ids = [f for f in data.fields if f.kind == "id"]
     if data.task != "classify" or not ids:
         return usual.float()
-    item = stream.inputs[ids[-1].name][: len(labels)]
-    positives, seen = torch.zeros(ids[-1].size), torch.zeros(ids[-1].size)
-    predictions = []
-    for start in range(0, len(labels), size):
-        now = item[start : start + size]
-        predictions.append((positives[now] + PRIOR_EVENTS * usual[start]) / (seen[now] + PRIOR_EVENTS))
-        positives.index_add_(0, now, labels[start : start + size])
-        seen.index_add_(0, now, torch.ones(len(now)))
-    return torch.cat(predictions).float()
+    return mean_by(stream.inputs[ids[-1].name][: len(labels)], labels, known, usual).float()

@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
+from alphaedge import scoring
 from alphaedge.experiments.plan import DEVELOPMENT_METHODS, Plan
 from alphaedge.experiments.score_table import Footnotes, Lookup, MethodScores, format_score, title, with_footnotes
-from alphaedge.experiments.scores import LEVEL_MARGIN, Score, average, difference
-from alphaedge.report.page import NO_NUMBER, Block, Grid, Heading, Text
-from alphaedge.scoring import mean
+from alphaedge.experiments.scores import average, difference
+from alphaedge.report.page import Block, Grid, Heading, Text
+from alphaedge.report.styles import NO_NUMBER
+from alphaedge.scoring import LEVEL_MARGIN, Score, mean
 
 MIXING: Final = tuple(m for m in DEVELOPMENT_METHODS if m not in ("noagg", "pooled"))
 
@@ -66,9 +68,7 @@ def format_gain(scores: Mapping[str, Score], method: str) -> str:
     if method == "noagg" or "noagg" not in scores:
         return NO_NUMBER
     gain = difference(scores[method], scores["noagg"])
-    if gain is None:
-        return NO_NUMBER
-    return f"{gain.mean:+.4f}" + (f" ± {gain.ci95:.4f}" if gain.ci95 else "")
+    return NO_NUMBER if gain is None else scoring.format_gain(gain.mean, gain.ci95)
 
 
 def _average(columns: Mapping[str, MethodScores], notes: Footnotes) -> list[list[str]]:

@@ -9,7 +9,8 @@ from alphaedge.experiments.cell import CellResult
 from alphaedge.experiments.plan import Plan
 from alphaedge.experiments.score_table import Lookup, title
 from alphaedge.experiments.scores import best_rival, cell_score, difference
-from alphaedge.report.page import NO_NUMBER, Block, Grid, Heading, Text
+from alphaedge.report.page import Block, Grid, Heading, Text
+from alphaedge.report.styles import NO_NUMBER
 
 EQUAL: Final = 1.1  # methods that pull at most so many times the bytes of AlphaEdge are compared with it
 

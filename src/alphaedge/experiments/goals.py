@@ -4,8 +4,9 @@ from typing import Final
 
 from alphaedge.experiments.plan import FAULTY_SHARE, Plan
 from alphaedge.experiments.score_table import Lookup, scores_on, title
-from alphaedge.experiments.scores import LEVEL_MARGIN, best_rival, cell_score
+from alphaedge.experiments.scores import best_rival, cell_score
 from alphaedge.report.page import Block, Grid, Heading, Text
+from alphaedge.scoring import LEVEL_MARGIN
 
 MOVIELENS_GOAL: Final = 0.719  # the paper's score
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from alphaedge.experiments.score_table import title
-from alphaedge.experiments.scores import LEVEL_MARGIN, Score
+from alphaedge.scoring import LEVEL_MARGIN, Score
 
 Curve = Mapping[float, Score]  # by the value of the varied setting
 

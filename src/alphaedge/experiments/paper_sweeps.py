@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from alphaedge.experiments.paper_claims import check_claim
 from alphaedge.experiments.plan import MAIN_METHODS, SWEEPS, Plan, Sweep
 from alphaedge.experiments.score_table import Footnotes, Lookup, MethodScores, format_entry, title, with_footnotes
-from alphaedge.experiments.scores import Score, average
+from alphaedge.experiments.scores import average
 from alphaedge.report.charts import add_legend, draw_lines, make_charts
 from alphaedge.report.page import Block, Grid, Heading, Picture, Text
+from alphaedge.scoring import Score
 
 Series = Mapping[float, MethodScores]  # by the value of the varied setting
 

@@ -29,9 +29,10 @@ from alphaedge.experiments.score_table import (
     verdict,
     with_footnotes,
 )
-from alphaedge.experiments.scores import LEVEL_MARGIN, cell_score, score_of_runs
-from alphaedge.report.page import NO_NUMBER, Block, Grid, Heading, Text
-from alphaedge.scoring import mean
+from alphaedge.experiments.scores import cell_score
+from alphaedge.report.page import Block, Grid, Heading, Text
+from alphaedge.report.styles import NO_NUMBER
+from alphaedge.scoring import LEVEL_MARGIN, mean, score_of_runs
 
 REFERENCES: Final = ("prior", "persistence", "noagg", "alphaedge", "pooled")
 

@@ -7,9 +7,10 @@ from typing import Final, final
 from alphaedge.experiments.cell import Cell, CellResult
 from alphaedge.experiments.paper_scores import STANDS_FOR
 from alphaedge.experiments.plan import Plan
-from alphaedge.experiments.scores import RIVALS, Score, average, best_rival, cell_score, is_significant
-from alphaedge.report.page import NO_NUMBER, Block, Grid, Text
-from alphaedge.report.styles import STYLES
+from alphaedge.experiments.scores import RIVALS, average, best_rival, cell_score, is_significant
+from alphaedge.report.page import Block, Grid, Text
+from alphaedge.report.styles import NO_NUMBER, STYLES
+from alphaedge.scoring import Score
 
 Lookup = Callable[[Cell], CellResult | None]
 

@@ -1,27 +1,17 @@
 """Scores over several runs: means, intervals, averages, and whether two methods differ."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from alphaedge.core.methods import RIVALS as LITERATURE
 from alphaedge.experiments.cell import CellResult
-from alphaedge.scoring import interval95, mean
+from alphaedge.scoring import Score, mean, score_of_runs
 
 # Like is compared with like: the paper's literal settings with rivals that use them too.
 RIVALS: Final[Mapping[str, Sequence[str]]] = {
     "alphaedge": ("noagg", "fedweight", "uniweight", "randps", "nops", *LITERATURE),
     "alphaedge-paper": ("noagg", "fedweight", "uniweight", "randps-paper", "nops-paper"),
 }
-LEVEL_MARGIN: Final = 0.001  # scores that are closer than this count as level
-
-
-class Score(NamedTuple):
-    """The mean of several runs, half the width of its 95% interval, and the score of each run, in order of seeds."""
-
-    mean: float
-    ci95: float | None
-    runs: tuple[float | None, ...]  # None: a run without a score
-
 
 Scores = Mapping[str, Score]  # by method
 
@@ -29,13 +19,6 @@ Scores = Mapping[str, Score]  # by method
 def cell_score(result: CellResult | None) -> Score | None:
     """Return the score of a cell; None if it has none."""
     return None if result is None else score_of_runs(result.per_seed)
-
-
-def score_of_runs(runs: Sequence[float | None]) -> Score | None:
-    """Summarise the scores of several runs; None if no run has one."""
-    known = [s for s in runs if s is not None]
-    middle = mean(known)
-    return None if middle is None else Score(middle, interval95(known), tuple(runs))
 
 
 def average(parts: Sequence[Score | None]) -> Score | None:

@@ -6,8 +6,8 @@ from typing import Any, Final
 from matplotlib.figure import Figure
 
 from alphaedge.experiments.grid import Point
-from alphaedge.experiments.scores import Score
 from alphaedge.report.charts import add_legend, draw_lines, make_charts, make_message
+from alphaedge.scoring import Score
 
 MAX_CHARTS: Final = 12  # more than that nobody reads
 

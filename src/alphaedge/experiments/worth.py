@@ -6,15 +6,16 @@ from typing import Final, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from alphaedge import scoring
 from alphaedge.experiments.cell import CURVE_SEGMENTS, CellResult
 from alphaedge.experiments.development_table import format_gain, gap_closed
 from alphaedge.experiments.plan import WORTH_METHODS, Plan
 from alphaedge.experiments.score_table import Lookup, MethodScores, format_score, title
-from alphaedge.experiments.scores import LEVEL_MARGIN, Score
 from alphaedge.report.charts import make_charts, style_axes
-from alphaedge.report.page import NO_NUMBER, Block, Grid, Heading, Picture, Text
-from alphaedge.report.styles import INK, STYLES
-from alphaedge.scoring import mean
+from alphaedge.report.page import Block, Grid, Heading, Picture, Text
+from alphaedge.report.styles import INK, NO_NUMBER, STYLES
+from alphaedge.scoring import LEVEL_MARGIN, Score, mean
+from alphaedge.simulation.gains import mean_gains, pays_from
 
 OURS: Final = "alphaedge"
 GAIN_TICKS: Final = (-0.1, -0.03, -0.01, 0.0, 0.01, 0.03, 0.1, 0.3)
@@ -45,10 +46,7 @@ class Worth(NamedTuple):
     @property
     def pays_from(self) -> float | None:
         """The share of the stream after which the gain so far stays above 0; None if it is not above 0 at the end."""
-        total, since = 0.0, None
-        for segment, gain in enumerate(self.ages):
-            total += gain or 0.0
-            since = None if total <= 0 else segment if since is None else since
+        since = pays_from(self.ages)
         return None if since is None else (since + 1) / len(self.ages)
 
 
@@ -96,18 +94,12 @@ def _worth(plan: Plan, get: Lookup, data: str) -> Worth | None:
     events = [count * size for count in ours.batches]
     return Worth(
         scores=column.scores,
-        gains=_gains(ours.per_edge, alone.per_edge),
+        gains=mean_gains(ours.per_edge, alone.per_edge),
         events=events,
         ages=_ages(ours, alone),
-        first_sight=mean(_gains(ours.first_sight, alone.first_sight)),
+        first_sight=mean(mean_gains(ours.first_sight, alone.first_sight)),
         bytes=ours.bytes[2] / max(1, len(ours.per_edge) * sum(events)),
     )
-
-
-def _gains(ours: list[list[float | None]], alone: list[list[float | None]]) -> list[float | None]:
-    """The mean gain of each edge, over the runs [run][edge] in which it has both scores."""
-    pairs = zip(zip(*ours, strict=True), zip(*alone, strict=True), strict=True)
-    return [mean([a - b for a, b in zip(*edge, strict=True) if a is not None and b is not None]) for edge in pairs]
 
 
 def _ages(ours: CellResult, alone: CellResult) -> list[float | None]:
@@ -140,7 +132,7 @@ def _row(data: str, one: Worth) -> list[str]:
 
 
 def _signed(value: float | None) -> str:
-    return NO_NUMBER if value is None else f"{value:+.4f}"
+    return NO_NUMBER if value is None else scoring.format_gain(value)
 
 
 def _overview(found: Mapping[str, Worth]) -> Figure:

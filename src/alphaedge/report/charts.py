@@ -92,7 +92,7 @@ def draw_dots(
     axes.set_xlabel(x)
 
 
-def save(figure: Figure, path: str | Path | BinaryIO) -> None:
-    """Write a figure as PNG, or as SVG if the path ends in ``.svg``."""
+def save(figure: Figure, path: str | Path | BinaryIO, paper: str = "white") -> None:
+    """Write a figure as PNG, or as SVG if the path ends in ``.svg``. paper: the colour behind it."""
     kind = "svg" if isinstance(path, str | Path) and Path(path).suffix == ".svg" else "png"
-    figure.savefig(path, format=kind, dpi=160, bbox_inches="tight", facecolor="white")
+    figure.savefig(path, format=kind, dpi=160, bbox_inches="tight", facecolor=paper)

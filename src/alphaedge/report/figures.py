@@ -17,10 +17,11 @@ from alphaedge.errors import check_number
 from alphaedge.report.charts import make_chart, make_figure, make_message
 from alphaedge.report.peer_drawings import (
     Floats,
+    Names,
     add_colour_bar,
     draw_circle,
     draw_matrix,
-    edge_ticks,
+    label_edges,
     separate_clusters,
 )
 from alphaedge.report.styles import FAINT, in_order, style_of
@@ -66,7 +67,9 @@ def scores_over_time(scores: pl.DataFrame, metric: str, *, bins: int = 40) -> Fi
     return figure
 
 
-def weight_matrix(weights: pl.DataFrame, method: str, *, clusters: Clusters = None, moments: int = 4) -> Figure:
+def weight_matrix(
+    weights: pl.DataFrame, method: str, *, clusters: Clusters = None, names: Names = None, moments: int = 4
+) -> Figure:
     """Draw the share that every edge (row) gives every peer (column), from first mix to last, in the first seed."""
     check_number("moments", moments, low=1, whole=True)
     one, known, title = _first_seed(weights, method, clusters)
@@ -82,7 +85,7 @@ def weight_matrix(weights: pl.DataFrame, method: str, *, clusters: Clusters = No
     figure = make_figure((4.4 * columns + 1, 4.4 * rows + 0.6), "weight_matrix", title)
     norm = PowerNorm(0.5, vmin=0, vmax=max(np.nanmax(panel) for panel in panels))
     grid = [figure.add_subplot(rows, columns, place + 1) for place in range(moments)]
-    images = [draw_matrix(axes, panel, known, norm) for axes, panel in zip(grid, panels, strict=True)]
+    images = [draw_matrix(axes, panel, known, norm, names) for axes, panel in zip(grid, panels, strict=True)]
     for axes, text in zip(grid, titles, strict=True):
         axes.set_title(text, fontsize=11, pad=18 if len(set(known)) > 1 else 6)
     add_colour_bar(figure, images[0], grid, "share in the mix")
@@ -90,7 +93,12 @@ def weight_matrix(weights: pl.DataFrame, method: str, *, clusters: Clusters = No
 
 
 def who_pulls_from_whom(
-    pulls: pl.DataFrame, method: str, *, clusters: Clusters = None, adversaries: Iterable[int] = ()
+    pulls: pl.DataFrame,
+    method: str,
+    *,
+    clusters: Clusters = None,
+    adversaries: Iterable[int] = (),
+    names: Names = None,
 ) -> Figure:
     """Draw arrows from peers to the edges that pull their models, in the first seed (and its ``adversaries``)."""
     pulled = pulls.filter(pl.col("peer") != pl.col("edge"), pl.col("count") > 0)
@@ -102,14 +110,14 @@ def who_pulls_from_whom(
     shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1)
     on_circle = len(known) <= MAX_EDGES_ON_CIRCLE
     hostile = sorted({edge for edge in adversaries if edge < len(known)})
-    title += f"; adversaries: black {'crosses' if on_circle else 'triangles'}" if hostile else ""
+    title += f"; adversaries: {'crosses' if on_circle else 'triangles'}" if hostile else ""
     figure = make_figure((8, 7), "who_pulls_from_whom", title)
     axes = figure.add_subplot()
     if on_circle:
-        draw_circle(axes, shares, known, hostile)
+        draw_circle(axes, shares, known, hostile, names)
         return figure
     norm = PowerNorm(0.5, vmin=0, vmax=shares.max())
-    image = draw_matrix(axes, np.where(shares > 0, shares, np.nan), known, norm)
+    image = draw_matrix(axes, np.where(shares > 0, shares, np.nan), known, norm, names)
     places, below = np.argsort(np.argsort(known, kind="stable"))[hostile], axes.get_xaxis_transform()
     axes.plot(places, np.full(len(hostile), -0.012), "k^", markersize=5, clip_on=False, transform=below)
     add_colour_bar(figure, image, [axes], "share of what the edge pulled")
@@ -135,7 +143,7 @@ def score_per_edge(summary: Mapping[str, Any]) -> Figure:
         axes.plot(np.arange(n) + shift, values[index], linestyle="", markersize=size, **style_of(name).markers())
     axes.set(xlim=(-0.7, n - 0.3), xlabel="edge", ylabel=summary["metric"])
     axes.grid(visible=False, axis="x")
-    axes.set_xticks(*edge_ticks(order))
+    label_edges(axes, order, summary["names"])
     separate_clusters(axes, sorted(clusters), rows=False)
     axes.legend(**LEGEND_BESIDE)
     return figure

@@ -1,18 +1,16 @@
 """A page of text, tables and figures, written once and rendered as Markdown and as one HTML file."""
 
-import base64
-import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Final, final
+from typing import final
 
 from matplotlib.figure import Figure
-from PIL import Image
 
 from alphaedge.report.charts import save
+from alphaedge.report.pictures import encode
 from alphaedge.report.templates import render
 
 
@@ -54,8 +52,6 @@ class Picture:
 
 Block = Heading | Text | Grid | Picture
 
-NO_NUMBER: Final = "\N{EN DASH}"  # shown in tables where there is no number
-
 
 def markdown(blocks: Sequence[Block], images: str = "") -> str:
     """Render the page as Markdown. Pictures are PNG files in the folder ``images``."""
@@ -77,7 +73,7 @@ def markdown(blocks: Sequence[Block], images: str = "") -> str:
 def html(blocks: Sequence[Block], title: str) -> str:
     """Render the page as one HTML file that loads nothing."""
     parts = [(type(block).__name__, block) for block in blocks]
-    return render("blocks.html", title=title, blocks=parts, inline=_inline, png=_small_png)
+    return render("blocks.html", title=title, blocks=parts, inline=_inline, encode=encode)
 
 
 def write(blocks: Sequence[Block], folder: Path, name: str, title: str) -> None:
@@ -88,14 +84,6 @@ def write(blocks: Sequence[Block], folder: Path, name: str, title: str) -> None:
             save(block.figure, folder / f"{block.name}.svg")
     (folder / f"{name}.md").write_text(markdown(blocks), encoding="utf-8")
     (folder / f"{name}.html").write_text(html(blocks, title), encoding="utf-8")
-
-
-def _small_png(figure: Figure) -> str:
-    """Encode a figure as PNG with 128 colours, in base64: lines look the same in a quarter of the bytes."""
-    exact, small = io.BytesIO(), io.BytesIO()
-    save(figure, exact)
-    Image.open(exact).convert("RGB").quantize(128).save(small, "png", optimize=True)
-    return base64.b64encode(small.getvalue()).decode("ascii")
 
 
 def _inline(text: str) -> str:

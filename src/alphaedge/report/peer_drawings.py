@@ -1,7 +1,7 @@
 """Drawings of what edges take from their peers: as a matrix, or as arrows between edges on a circle."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from matplotlib import colormaps
@@ -16,29 +16,49 @@ from numpy.typing import NDArray
 from alphaedge.report.styles import EMPTY, INK, PALETTE
 
 Floats = NDArray[np.float64]
+Names = Sequence[str] | None  # of the edges, if they have any
 
 MAX_NUMBERED_EDGES: Final = 30  # with more, the numbers along an axis would overlap
+MAX_NAME: Final = 12  # characters
 MAX_NAMED_CLUSTERS: Final = 24  # with more, their names would overlap
+MAX_CENTRED: Final = 0.2  # names this near to the vertical middle line are centred
 MIN_DRAWN_SHARE: Final = 0.02  # rarer pulls would hide the usual ones
 
 
-def draw_matrix(axes: Axes, matrix: Floats, clusters: Sequence[int], norm: PowerNorm) -> AxesImage:
-    """Draw a matrix of edges (rows) by peers (columns), in the order of clusters. NaN is grey."""
+def draw_matrix(axes: Axes, matrix: Floats, clusters: Sequence[int], norm: PowerNorm, names: Names = None) -> AxesImage:
+    """Draw a matrix of edges (rows) by peers (columns), in the order of clusters. NaN is left empty."""
     order = np.argsort(clusters, kind="stable")
     cells = np.ma.masked_invalid(matrix[np.ix_(order, order)])
     image = axes.imshow(cells, colormaps["YlGnBu"].with_extremes(bad=EMPTY), norm, interpolation="nearest")
-    axes.set_xticks(*edge_ticks(order))
-    axes.set_yticks(*edge_ticks(order))
+    label_edges(axes, order, names)
+    axes.set_yticks(*edge_ticks(order, names))
     axes.set(xlabel="peer", ylabel="edge")
     axes.tick_params(length=0, labelsize=8 if len(order) <= 16 else 6)
     separate_clusters(axes, sorted(clusters), rows=True)
     return image
 
 
-def edge_ticks(order: Iterable[int]) -> tuple[Sequence[int], list[str]]:
+def edge_ticks(order: Iterable[int], names: Names = None) -> tuple[Sequence[int], list[str]]:
     """Return places and labels of the ticks for edges in this order; none if there are too many."""
-    numbers = [str(edge) for edge in order]
-    return (range(len(numbers)), numbers) if len(numbers) <= MAX_NUMBERED_EDGES else ([], [])
+    labels = [edge_label(edge, names) for edge in order]
+    return (range(len(labels)), labels) if len(labels) <= MAX_NUMBERED_EDGES else ([], [])
+
+
+def label_edges(axes: Axes, order: Iterable[int], names: Names = None) -> None:
+    """Label the ticks of the horizontal axis; names stand upright, so that they do not overlap."""
+    places, labels = edge_ticks(order, names)
+    axes.set_xticks(places, labels, rotation=90 if names else 0)
+
+
+def edge_label(edge: int, names: Names = None) -> str:
+    """Return the name of an edge, cut off if it is long; or its number.
+
+    >>> edge_label(1, ["Oslo", "Llanfairpwllgwyngyll"]), edge_label(1)
+    ('Llanfairpwl…', '1')
+    """
+    if names is None:
+        return str(edge)
+    return names[edge] if len(names[edge]) <= MAX_NAME else names[edge][: MAX_NAME - 1] + "…"
 
 
 def separate_clusters(axes: Axes, clusters: Sequence[int], *, rows: bool) -> None:
@@ -58,7 +78,9 @@ def add_colour_bar(figure: Figure, image: AxesImage, axes: list[Axes], label: st
     figure.colorbar(image, ax=axes, shrink=0.7, label=label, format=percent, ticks=MaxNLocator(5))
 
 
-def draw_circle(axes: Axes, shares: Floats, clusters: Sequence[int], adversaries: Sequence[int]) -> None:
+def draw_circle(
+    axes: Axes, shares: Floats, clusters: Sequence[int], adversaries: Sequence[int], edge_names: Names = None
+) -> None:
     """Draw edges on a circle and an arrow from each peer to each edge that takes a share from it."""
     n, place = len(clusters), np.argsort(np.argsort(clusters, kind="stable"))
     names, cluster = np.unique(clusters, return_inverse=True)
@@ -70,6 +92,7 @@ def draw_circle(axes: Axes, shares: Floats, clusters: Sequence[int], adversaries
     axes.set(aspect="equal", xlim=(-1.1 * half, 1.1 * half), ylim=(-half, half))
     axes.axis("off")
     dot = float(np.clip(50 / np.sqrt(n), 8, 18))  # points; the height of 7 inches has 504
+    text = 9 if n <= MAX_NUMBERED_EDGES else 7
     radius = dot / 2 * (2 * half / 504) + 0.01
     # An equal split among all peers is always drawn.
     edge, peer = np.nonzero(shares >= min(MIN_DRAWN_SHARE, 0.5 / max(n - 1, 1)))
@@ -89,8 +112,13 @@ def draw_circle(axes: Axes, shares: Floats, clusters: Sequence[int], adversaries
     for each, (x, y) in enumerate(at):
         marker, rim = ("X", "black") if each in adversaries else ("o", "white")
         axes.plot(x, y, marker, color=colours[each], markeredgecolor=rim, markersize=dot, markeredgewidth=1.5)
-        axes.text(1.1 * x, 1.1 * y, str(each), ha="center", va="center", fontsize=9, color=INK)
+        # A name grows away from the circle.
+        align: Literal["left", "center", "right"] = "center"
+        if edge_names and abs(x) > MAX_CENTRED:
+            align = "left" if x > 0 else "right"
+        axes.text(1.1 * x, 1.1 * y, edge_label(each, edge_names), ha=align, va="center", fontsize=text, color=INK)
     for index in range(gaps):
         middle = angle[cluster == index].mean()
-        x, y = 1.29 * np.cos(middle), 1.22 * np.sin(middle)
+        away = 0.3 if edge_names else 0.0  # beyond the names
+        x, y = (1.29 + away) * np.cos(middle), (1.22 + away / 2) * np.sin(middle)
         axes.text(x, y, f"cluster {names[index]}", ha="center", va="center", color=INK)

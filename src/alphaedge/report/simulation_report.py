@@ -1,7 +1,5 @@
 """The report of a simulation: table, figures and settings on one HTML page that loads nothing."""
 
-import base64
-import io
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,12 +8,14 @@ from typing import Any, Final
 from matplotlib.figure import Figure
 from rich.filesize import decimal
 
-from alphaedge.report.charts import save
-from alphaedge.report.page import NO_NUMBER
-from alphaedge.report.styles import in_order, style_of
+from alphaedge.report.pictures import Images, encode
+from alphaedge.report.styles import NO_NUMBER, in_order, style_of
 from alphaedge.report.templates import render
+from alphaedge.report.verdict_table import REGION_COLUMNS, region_rows
 
 Figures = Mapping[str, Figure] | Sequence[tuple[str, str, Figure]]
+
+MAX_REGIONS: Final = 60  # rows of a table; all are in summary.json
 
 # How to read each figure. The first sentence says what it shows and serves as the alternative text.
 CAPTIONS: Final[Mapping[str, str]] = {
@@ -27,16 +27,16 @@ CAPTIONS: Final[Mapping[str, str]] = {
     ),
     "weight_matrix": (
         "The share that every edge gives to each model in its mix, at several moments of the run. A row is an edge, a "
-        "column the peer whose model it mixes in, the diagonal its own model. Each row adds up to 100%. Darker is "
-        "more, on a square-root scale that keeps small shares visible; grey was not in the mix. Lines separate "
-        "clusters, where they are known. Edges that find their own cluster make dark squares along the diagonal."
+        "column the peer whose model it mixes in, the diagonal its own model. Each row adds up to 100%. The "
+        "scale is a square root, which keeps small shares visible; grey was not in the mix. Lines separate clusters, "
+        "where they are known. Edges that find their own cluster make strong squares along the diagonal."
     ),
     "who_pulls_from_whom": (
         "Who pulls models from whom, over the whole run. An arrow runs from a peer to the edge that pulls its "
         "model, in the colour of the peer's cluster. It is wider and stronger the larger the peer's share of all that "
         "the edge pulled. Rare pulls are left out (under 2%, or under half of an equal split among all if that is "
-        "less). Arrows from adversaries are black. With many edges, a matrix takes the place of arrows: a row is an "
-        "edge, a column a peer, darker is more, grey was never pulled."
+        "less). Arrows from adversaries have no colour. With many edges, a matrix takes the place of arrows: a row "
+        "is an edge, a column a peer, grey was never pulled."
     ),
     "score_per_edge": (
         "The score of every edge under every method, mean over seeds. Higher is better. Edges are sorted by score, "
@@ -56,14 +56,41 @@ def write(path: str | Path, *, summary: Mapping[str, Any], figures: Figures, con
     page = render(
         "simulation_report.html",
         title=title,
-        summary=summary,
         facts=_facts(summary),
-        rows=_rows(summary["methods"]),
-        seeds=max((len(one["per_seed"]) for one in summary["methods"].values()), default=0),
         figures=[_picture(*each) for each in figures],
         config=config_toml,
+        **_tables(summary),
     )
     Path(path).write_text(page, encoding="utf-8")
+
+
+def summary_html(summary: Mapping[str, Any]) -> str:
+    """Return the verdict and the table of methods as a fragment, for notebooks."""
+    return render("results.html", **_tables(summary))
+
+
+def verdict_html(verdict: Mapping[str, Any]) -> str:
+    """Return a verdict, given as plain values, as a fragment, for notebooks."""
+    return render("verdict.html", **_verdict_table(verdict))
+
+
+def _tables(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What the templates of verdict and summary need."""
+    return {
+        "summary": summary,
+        **_verdict_table(summary["verdict"]),
+        "rows": _rows(summary["methods"]),
+        "baselines": [
+            {"name": name} | {key: _number(row[key]) for key in ("mean", "pooled", "loss")}
+            for name, row in summary["baselines"].items()
+        ],
+        "seeds": max((len(one["per_seed"]) for one in summary["methods"].values()), default=0),
+    }
+
+
+def _verdict_table(verdict: Mapping[str, Any] | None) -> dict[str, Any]:
+    regions = region_rows(verdict, MAX_REGIONS) if verdict else []
+    return {"verdict": verdict, "columns": REGION_COLUMNS, "regions": regions}
 
 
 def _number(value: float | None, digits: int = 4) -> str:
@@ -78,8 +105,9 @@ def _facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Metric", f"{summary['metric']}, higher is better"),
         ("Edges", f"{summary['edges']}" + (f" in {len(set(clusters))} clusters" if clusters else "")),
     ]
+    names = summary["names"]
     hostile = [
-        f"seed {seed}: {', '.join(str(edge) for edge in edges)}"
+        f"seed {seed}: {', '.join(names[edge] if names else str(edge) for edge in edges)}"
         for seed, edges in summary["adversaries"].items()
         if edges
     ]
@@ -108,14 +136,12 @@ def _rows(methods: Mapping[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def _picture(title: str, caption: str, figure: Figure) -> dict[str, str]:
+def _picture(title: str, caption: str, figure: Figure) -> dict[str, str | Images]:
     label = str(figure.get_label())
     default = CAPTIONS.get(label, label) or caption
-    buffer = io.BytesIO()
-    save(figure, buffer)
     return {
         "title": title,
         "caption": caption or default,
         "alt": f"{title}. {default.split('. ')[0]}",
-        "png": base64.b64encode(buffer.getvalue()).decode("ascii"),
+        "images": encode(figure),
     }

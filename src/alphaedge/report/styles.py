@@ -47,6 +47,7 @@ PALETTE: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#F0E44
 INK: Final = "#333333"
 FAINT: Final = "#DDDDDD"
 EMPTY: Final = "#F1F1F1"
+NO_NUMBER: Final = "\N{EN DASH}"  # shown in tables where there is no number
 
 
 def style_of(method: str) -> MethodStyle:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Literal, final
+from typing import Final, Literal, final
 
 import torch
 from torch import Tensor
@@ -16,12 +16,25 @@ from alphaedge.simulation.conditions import Conditions
 from alphaedge.simulation.memory.own_rows import OwnRows
 from alphaedge.simulation.memory.parts import InMemory, Parts
 
+YEAR_1980: Final = 315_532_800.0  # seconds since 1970
+YEAR_2100: Final = 4_102_444_800.0
+
 Clock = Literal["event-time", "batch-index"]
 
 
 def batch_times(data: Dataset, size: int) -> list[Tensor]:
     """For each edge, when the last event of each of its batches happened."""
     return [s.times[size - 1 : len(s) // size * size : size].double() for s in data.streams]
+
+
+def dates(data: Dataset, size: int) -> tuple[float, float] | None:
+    """When the first and the last batch happened, if times are seconds since 1970; otherwise None.
+
+    Nobody says what unit times have. Those that would all be between 1980 and 2100 as seconds are taken for seconds.
+    """
+    times = [some for some in batch_times(data, size) if len(some)]
+    first, last = min(float(t[0]) for t in times), max(float(t[-1]) for t in times)
+    return (first, last) if first >= YEAR_1980 and last <= YEAR_2100 else None
 
 
 @final

@@ -1,18 +1,21 @@
 """The results of a simulation: a summary, tidy tables, pictures and a folder that holds them all."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 import msgspec
 import polars as pl
 
-from alphaedge import scoring
+from alphaedge.core.methods import Method
 from alphaedge.data.stream import Dataset
-from alphaedge.errors import InvalidValue
+from alphaedge.errors import InvalidValue, check_choice
 from alphaedge.fleet_state import STATE_FILE
+from alphaedge.simulation.batches import dates
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.run_result import PULLS, SCORES, WEIGHTS, RunResult
+from alphaedge.simulation.summary import LOSS_NAMES, baseline_rows, method_row
+from alphaedge.simulation.verdict import Facts, Verdict, judge
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,12 +26,20 @@ class Results:
     """What ``simulate`` returns. Grows while methods finish; ``interrupted`` says that some did not."""
 
     def __init__(
-        self, settings: Settings, methods: list[str], data: Dataset, messages: list[str], given: Sequence[str] = ()
+        self,
+        settings: Settings,
+        methods: Mapping[str, Method],
+        data: Dataset,
+        messages: list[str],
+        given: Sequence[str] = (),
     ) -> None:
         self.settings, self.given = settings, given  # given: what came as objects, which no file can name
-        self.methods = methods
+        self.methods = list(methods)
         self.data_name, self.task, self.metric = data.name, data.task, data.metric
         self.edges, self.clusters, self.names = len(data.streams), data.clusters, data.names
+        self._edge_names, self._events = data.edge_names, [len(stream) for stream in data.streams]
+        self._every = {name: method.aggregate_every for name, method in methods.items()}
+        self._span = dates(data, settings.size) if settings.clock == "event-time" else None
         self.messages = messages
         self.interrupted = False
         self._outcomes: dict[tuple[str, int], RunResult] = {}
@@ -61,21 +72,63 @@ class Results:
             "data": self.data_name,
             "task": self.task,
             "metric": self.metric,
+            "loss": LOSS_NAMES[self.task],
             "edges": self.edges,
             "names": list(self.names) if self.names is not None else None,
             "clusters": list(self.clusters) if self.clusters is not None else None,
             "adversaries": hostile,
             "interrupted": self.interrupted,
             "messages": messages,
-            "methods": {m: _summary(runs) for m in self.methods if (runs := self.outcomes(m))},
+            "methods": {m: method_row(runs, self.task) for m in self.methods if (runs := self.outcomes(m))},
+            "baselines": baseline_rows(self.outcomes(), self.task),
+            "verdict": verdict.plain() if (verdict := self.verdict()) else None,
         }
 
+    def verdict(self, method: str | None = None) -> Verdict | None:
+        """Say whether learning from each other pays; None unless a method and ``noagg`` were run with the same seed.
+
+        method: what to compare with learning alone; the default is ``alphaedge``, or else the first that was run.
+        """
+        if method is not None:
+            check_choice("method", method, self.methods)
+        others = [m for m in self.methods if m != "noagg"]
+        chosen = method or ("alphaedge" if "alphaedge" in others else next(iter(others), None))
+        if chosen is None:
+            return None
+        rows = baseline_rows(self.outcomes(), self.task)
+        facts = Facts(
+            metric=self.metric,
+            names=self._edge_names,
+            events=self._events,
+            size=self.settings.size,
+            every=self._every[chosen],
+            span=self._span,
+            baselines={name: row["mean"] for name, row in rows.items() if row["mean"] is not None},
+        )
+        return judge(self.outcomes(chosen), self.outcomes("noagg"), facts)
+
+    def _repr_html_(self) -> str:
+        from alphaedge.report import simulation_report  # here, since worker processes never show anything
+
+        return simulation_report.summary_html(self.summary())
+
     def _table(self, pick: Callable[[RunResult], pl.DataFrame], schema: Any) -> pl.DataFrame:
-        return pl.concat([pick(o) for o in self.outcomes()]) if self._outcomes else pl.DataFrame(schema=schema)
+        """The tables of all runs in one, with the names of edges and peers beside their numbers if they have any."""
+        whole = pl.concat([pick(o) for o in self.outcomes()]) if self._outcomes else pl.DataFrame(schema=schema)
+        if self.names is None:
+            return whole
+        names = pl.Series(self.names, dtype=pl.String)
+        numbers = [column for column in ("edge", "peer") if column in schema]
+        named = whole.with_columns(names.gather(whole[number]).alias(f"{number}_name") for number in numbers)
+        order = [[column, f"{column}_name"] if column in numbers else [column] for column in schema]
+        return named.select(column for some in order for column in some)
 
     @property
     def scores(self) -> pl.DataFrame:
-        """Tidy scores: method, seed, edge, batch, time (0 to 1), score (null where a batch has none)."""
+        """Tidy scores: method, seed, edge, batch, time (0 to 1), score (null where a batch has none).
+
+        This table and the others name edges and peers in columns ``edge_name`` and ``peer_name`` if they have names.
+        """
         return self._table(lambda o: o.scores, SCORES)
 
     @property
@@ -115,8 +168,10 @@ class Results:
         if mixing:
             lead = "alphaedge" if "alphaedge" in mixing else mixing[0]
             name, hostile = styles.style_of(lead).name, next(iter(summary["adversaries"].values()), list[int]())
-            matrix = figures.weight_matrix(weights, lead, clusters=self.clusters)
-            graph = figures.who_pulls_from_whom(pulls, lead, clusters=self.clusters, adversaries=hostile)
+            matrix = figures.weight_matrix(weights, lead, clusters=self.clusters, names=self.names)
+            graph = figures.who_pulls_from_whom(
+                pulls, lead, clusters=self.clusters, adversaries=hostile, names=self.names
+            )
             made += [
                 ("weights-over-time", f"Whose models {name} mixes, over time", matrix),
                 ("pulls", f"Who pulls from whom with {name}", graph),
@@ -171,20 +226,3 @@ def writable(folder: Path | str) -> Path:
     except OSError as error:
         raise InvalidValue("out", str(folder), f"a folder that can be written to ({error.strerror})") from error
     return folder
-
-
-def _summary(runs: list[RunResult]) -> dict[str, Any]:
-    per_seed = [o.mean(o.per_edge) for o in runs]
-    known = [s for s in per_seed if s is not None]
-    edges = range(len(runs[0].per_edge))
-    full, common, changed = (sum(o.bytes[i] for o in runs) for i in range(3))
-    return {
-        "mean": scoring.mean(known),
-        "ci95": scoring.interval95(known),
-        "per_edge": [scoring.mean([v for o in runs if (v := o.per_edge[e]) is not None]) for e in edges],
-        "per_seed": per_seed,
-        "pooled": scoring.mean([v for o in runs if (v := o.mean(o.pooled)) is not None]),
-        "loss": scoring.mean([v for o in runs if (v := o.mean(o.losses)) is not None]),
-        "bytes": {"full": full, "common": common, "changed": changed},
-        "edge_batches_per_second": sum(o.edge_batches for o in runs) / max(1e-9, sum(o.seconds for o in runs)),
-    }

@@ -1,7 +1,6 @@
 """The result of one run: one method under one seed, as tidy tables and means."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -12,6 +11,7 @@ import torch
 from alphaedge import scoring
 from alphaedge.data.stream import Dataset
 from alphaedge.fleet_state import EncodedState
+from alphaedge.simulation.baselines import Baseline, score_baselines
 from alphaedge.simulation.world import World
 
 
@@ -35,10 +35,13 @@ class RunResult:
     beyond_start: int
     edge_batches: int
     seconds: float
+    baselines: Mapping[str, Baseline]  # by name; empty unless they were asked for
     end_state: EncodedState | None = None  # in which the fleet ended (alphaedge.fleet_state), if it was kept
 
     @classmethod
-    def of(cls, name: str, world: World, run: int, data: Dataset, seconds: float) -> "RunResult":
+    def of(
+        cls, name: str, world: World, run: int, data: Dataset, seconds: float, *, baselines: bool = False
+    ) -> "RunResult":
         """Cut one run out of a world that has run to its end: of the edges that it holds."""
         record, batches, timeline, seed = world.log, world.batches, world.timelines[run], world.seeds[run]
         n = world.n
@@ -46,6 +49,7 @@ class RunResult:
         edges = list(here.values())
         hostile = world.conditions.draw_adversaries(n, seed)
         frames, per_edge, pooled, losses, first_sight, done_batches = [], [], [], [], [], 0
+        present: dict[int, torch.Tensor] = {}  # by edge, the labels of the batches in which it takes part
         for local, edge in here.items():
             count = batches.count[edge]
             place = slice(int(batches.at_label[edge]), int(batches.at_label[edge]) + count)
@@ -66,12 +70,13 @@ class RunResult:
                 ).with_columns(pl.col("score").fill_nan(None))
             )
             predictions, labels = record.predictions[place][done], batches.scored[place][done]
-            per_edge.append(_number(score.nanmean()))
-            pooled.append(_score(data.metric, predictions, labels))
-            losses.append(_loss(data.task, predictions, labels))
+            per_edge.append(scoring.as_number(score.nanmean()))
+            pooled.append(scoring.score_at_once(data.metric, predictions, labels))
+            losses.append(scoring.mean_loss(data.task, predictions, labels))
             new = names_new_id(data, local, timeline.first[local], count, batches.size)[done]
-            first_sight.append(_score(data.metric, predictions[new], labels[new]))
+            first_sight.append(scoring.score_at_once(data.metric, predictions[new], labels[new]))
             done_batches += len(number)
+            present[local] = batches.scored[place][timeline.first[local] : timeline.last[local]]
         return cls(
             method=name,
             seed=seed,
@@ -105,6 +110,7 @@ class RunResult:
             beyond_start=sum(record.beyond_start[edge] for edge in edges),
             edge_batches=done_batches,
             seconds=seconds,
+            baselines=score_baselines(data, present, timeline.first, world.conditions.delay) if baselines else {},
         )
 
     @classmethod
@@ -126,6 +132,7 @@ class RunResult:
             beyond_start=sum(part.beyond_start for part in parts),
             edge_batches=sum(part.edge_batches for part in parts),
             seconds=max(part.seconds for part in parts),
+            baselines={b: Baseline.joined([part.baselines[b] for part in parts]) for b in parts[0].baselines},
         )
 
     def mean(self, values: list[float | None]) -> float | None:
@@ -185,26 +192,6 @@ def names_new_id(data: Dataset, edge: int, start: int, batches: int, size: int) 
     return torch.from_numpy(found)
 
 
-def _score(metric: str, predictions: torch.Tensor, labels: torch.Tensor) -> float | None:
-    """The score of all these events at once."""
-    if not predictions.numel():
-        return None
-    return _number(scoring.SCORES[metric](predictions.view(1, -1), labels.view(1, -1))[0])
-
-
-def _number(value: torch.Tensor) -> float | None:
-    found = float(value)
-    return None if math.isnan(found) else found
-
-
 def _three(values: list[int]) -> tuple[int, int, int]:
     full, common, changed = values
     return full, common, changed
-
-
-def _loss(task: str, predictions: torch.Tensor, labels: torch.Tensor) -> float | None:
-    if not predictions.numel() or not bool(torch.isfinite(predictions).all()):
-        return None
-    if task == "classify":
-        return scoring.log_loss(predictions, labels)
-    return float((predictions.double() - labels.double()).square().mean())

@@ -109,6 +109,7 @@ def simulate(
             _checkpoints(checkpoints, checkpoint_every, name, seeds),
             block=plan.block,
             keep_state=name == keep_state and first == 0,
+            baselines=name == next(iter(chosen)),  # they are the same for all methods
         )
         for name, method in chosen.items()
         for first in range(0, settings.seeds, plan.stack)
@@ -122,7 +123,7 @@ def simulate(
     watch("", Progress(0, batches * len(chosen) * settings.seeds))
     objects = {"data": data, "model": model, "methods": own or None}
     given = [name for name, found in objects.items() if found is not None]
-    results = Results(settings, list(chosen), first_data, messages, given)
+    results = Results(settings, chosen, first_data, messages, given)
     try:
         for outcomes, notes in workers.run(tasks, watch):
             results.add(outcomes, notes)

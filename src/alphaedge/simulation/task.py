@@ -56,8 +56,8 @@ class Task:
     """Some seeds of one method, to be run as one stack.
 
     window: events per score, which divides the batch size; None is a batch. With AUC, only scores of equally many
-    events can be compared. block: how many models learn at once. keep_state: whether the result of the first seed has
-    the state in which its fleet ended (``simulation.end_state``).
+    events can be compared. block: how many models learn at once. baselines: whether trivial baselines are scored too.
+    keep_state: whether the result of the first seed has the state in which its fleet ended (``simulation.end_state``).
     """
 
     settings: Settings
@@ -70,6 +70,7 @@ class Task:
     window: int | None = None
     block: int = BLOCK
     keep_state: bool = False
+    baselines: bool = False
 
     def factory(self, data: Dataset) -> ModelFactory | None:
         """What makes the model: the user, or the catalog for its own data; None is the default for any data."""
@@ -237,7 +238,10 @@ def _run(task: Task, cache: WorkerCache, watch: Watch, shards: Shards) -> Outcom
     engine = Engine(world, settings.online, same_pass=same_pass, block=block)
     end_state = EndState(engine, data[0]) if task.keep_state else None
     seconds = _run_engine(engine, task, watch, [len(s) for s in data[0].streams], end_state)
-    outcomes = [RunResult.of(task.name, world, run, data[run], seconds / len(seeds)) for run in range(len(seeds))]
+    outcomes = [
+        RunResult.of(task.name, world, run, data[run], seconds / len(seeds), baselines=task.baselines)
+        for run in range(len(seeds))
+    ]
     if end_state is not None and (kept := end_state.finish(task.name)) is not None:
         outcomes[0] = replace(outcomes[0], end_state=kept.encode())
     stopped = (reason for number, reason in world.log.stopped.items() if number in world.own)

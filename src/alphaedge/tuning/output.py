@@ -8,9 +8,9 @@ import polars as pl
 import tomli_w
 
 from alphaedge.experiments.grid import nested
-from alphaedge.experiments.scores import Score
 from alphaedge.files import replace_file
 from alphaedge.report.charts import save as save_figure
+from alphaedge.scoring import Score
 from alphaedge.tuning.picture import picture
 from alphaedge.tuning.tune import Tuned
 

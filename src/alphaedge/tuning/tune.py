@@ -19,8 +19,8 @@ import msgspec
 
 from alphaedge.data.stream import Dataset
 from alphaedge.errors import InvalidValue, check_number
-from alphaedge.experiments.scores import Score, difference, score_of_runs
-from alphaedge.scoring import mean
+from alphaedge.experiments.scores import difference
+from alphaedge.scoring import Score, mean, score_of_runs
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.run_log import Progress
 from alphaedge.simulation.task import Task

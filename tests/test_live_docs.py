@@ -22,9 +22,11 @@ import pytest
 from tools.reference.pages import DOCS, strip_generated
 
 from .edge.nats_server import free_port
+from .fleet.ports import free_ports
 
 ROOT = DOCS.parent
 FENCE = re.compile(r"^```(\w+)?([^\n]*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+MOST_EDGES = 8  # of a fleet that a page makes
 PORTS = re.compile(r"\b(80[0-9]{2}|84[0-9]{2}|4222)\b")
 
 # Blocks of ``sh`` that tests do not run, by the page and how the block begins, and why.
@@ -51,6 +53,13 @@ SAYS: Mapping[str, tuple[str, ...]] = {
         r"(?s)fleet seen by berlin.* berlin +DE .* boston +US .*berlin [01]\.\d\d",
         r"alphaedge_batches_total 60.0",
     ),
+    "table-to-fleet.md": (
+        r"Learning from each other pays: \+0\.0\d",
+        "oslo.*oslo",
+        '"prediction"',
+        r"labels: 1,200 accepted",
+        "stopped 8 edges",
+    ),
     "live-edge.md": ('"accepted":2', "alphaedge_pending_predictions 0.0", "fleet seen by berlin"),
     "how-to/embed.md": ("accepted=2",),
     "how-to/own-module.md": ("ready to start", r"alphaedge 0\.[5-9]"),
@@ -74,7 +83,7 @@ SAYS: Mapping[str, tuple[str, ...]] = {
     "how-to/long-runs.md": ("[Ll]earning from each other",),
     "how-to/ray.md": ("sweep.png", r"\n0\.[5-9]"),
 }
-QUICK = {"tutorial.md", "live-edge.md", "how-to/own-rule.md"}
+QUICK = {"tutorial.md", "table-to-fleet.md", "live-edge.md", "how-to/own-rule.md"}
 
 
 class Block(NamedTuple):
@@ -132,6 +141,9 @@ def script(page: str, folder: Path) -> str:
             parts.append(block.text if here else "")
     text = "\n".join(parts)
     ports = {port: str(free_port()) for port in {*PORTS.findall(text), "8080", "8443"}}
+    if "alphaedge fleet init" in text:  # its edges have consecutive ports
+        first = free_ports(2 * MOST_EDGES)
+        ports |= {"8080": str(first), "8443": str(first + MOST_EDGES)}
     _shim(folder, ports)
     return PORTS.sub(lambda found: ports[found[0]], text)
 
@@ -143,7 +155,11 @@ def _shim(folder: Path, ports: Mapping[str, str]) -> None:
     shim = folder / "bin" / "alphaedge"
     shim.parent.mkdir(parents=True)
     made = f'{real} "$@" && sed -i {other} "$3"'
-    shim.write_text(f'#!/bin/bash\nif [ "$1 $2" = "edge init" ]; then {made}; else exec {real} "$@"; fi\n')
+    fleet = f'{real} "$@" --port {ports["8080"]} --peer-port {ports["8443"]}'
+    shim.write_text(
+        f'#!/bin/bash\nif [ "$1 $2" = "edge init" ]; then {made}; elif [ "$1 $2" = "fleet init" ]; then {fleet}; '
+        f'else exec {real} "$@"; fi\n'
+    )
     shim.chmod(0o755)
 
 

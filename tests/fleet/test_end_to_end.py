@@ -1,8 +1,6 @@
 """From a table to a running fleet: what the simulation learned is what real edges predict with."""
 
 import json
-import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +15,7 @@ from alphaedge.fleet.layout import Fleet
 from alphaedge.scoring import auc
 
 from ..simulation.fleets import predictions, seen
+from .ports import free_ports
 from .shops import SHOPS, shop_frame, write
 from .test_warm_start import SIZE, settings
 
@@ -32,22 +31,6 @@ def alphaedge(*words: str | Path) -> str:
     return done.stdout
 
 
-def free_port(count: int) -> int:
-    """The first of some consecutive ports that are free."""
-    for start in range(21_000 + os.getpid() % 1000 * 20, 60_000, count):
-        sockets = []
-        try:
-            for port in range(start, start + count):
-                sockets.append(socket.create_server(("127.0.0.1", port)))  # noqa: PERF401
-            return start
-        except OSError:
-            continue
-        finally:
-            for one in sockets:
-                one.close()
-    raise AssertionError("no free ports")
-
-
 @pytest.fixture
 def fleet_folder(tmp_path: Path) -> Iterator[Path]:
     """A fleet that starts where the simulation of the first part of the table ended, with its edges running."""
@@ -58,7 +41,7 @@ def fleet_folder(tmp_path: Path) -> Iterator[Path]:
         *("--aggregate-every", "6", "--peers", "2", "--methods", "alphaedge", "--seeds", "1", "--jobs", "1"),
         *("--out", tmp_path / "results"),
     )
-    folder, port = tmp_path / "fleet", free_port(2 * len(SHOPS))
+    folder, port = tmp_path / "fleet", free_ports(2 * len(SHOPS))
     ports = ("--port", str(port), "--peer-port", str(port + len(SHOPS)))
     alphaedge("fleet", "init", "--from", tmp_path / "results", "--out", folder, *ports)
     try:

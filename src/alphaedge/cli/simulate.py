@@ -42,6 +42,7 @@ alphaedge simulate --edges 1000 --memory 4G --methods alphaedge,noagg
 _METHOD: Final = "Method"
 _CONDITIONS: Final = "Conditions"
 KEPT_METHOD: Final = "alphaedge"
+TABLE_METHODS: Final = ("alphaedge", "fedweight", "noagg")  # what a verdict needs, and the best-known rival
 
 
 def simulate(
@@ -200,6 +201,8 @@ def simulate(
     with exit_on_error():
         if config_file is None:
             dataset.check_table(overrides)
+            if overrides.get("data") == "table":
+                overrides.setdefault("methods", list(TABLE_METHODS))
         settings = config.load(config_file, overrides) if config_file else config.build(overrides)
         settings = dataset.resolve(settings, console)
         check_writable(out, json)

@@ -60,23 +60,28 @@ def test_without_a_home_model_nothing_is_claimed(visit: Visit) -> None:
 
 
 def test_who_is_in_trouble_is_named_with_the_reason_and_can_be_selected(visit: Visit, complaints: list[str]) -> None:
-    bad, refused = Link(state=HARMFUL), Link(refused=2)
+    """A peer counts as harmful if most edges that know its model have excluded it, even if they may choose it again."""
+    bad, refused, fine = Link(state=HARMFUL), Link(refused=2), Link(share=0.2)
     state = {
         "down": edge("DE", 0.01, alive=False),
         "hostile": edge("DE", 0.01),
         "disliked": edge("DE", 0.01),
         "broken": edge("DE", 0.01),
         "x": edge("DE", 0.01, hostile=bad, disliked=bad, broken=refused),
-        "y": edge("DE", 0.01, hostile=bad, disliked=Link(share=0.5), broken=Link()),
-        "z": edge("DE", 0.01, disliked=Link(share=0.2)),
+        "y": edge("DE", 0.01, hostile=bad, disliked=bad, broken=Link()),
+        "z": edge("DE", 0.01, hostile=fine, disliked=fine),
+        "w": edge("DE", 0.01, disliked=fine),
     }
+    before = {name: edge("DE", 0.01) for name in state}
     with Served() as server:
-        server.add(START, state)
+        server.add(START, before)
+        server.add(START + 1, state)
+        server.add(START + 2, {**state, "x": edge("DE", 0.01, hostile=Link(), disliked=Link(), broken=refused)})
         page = visit(server)
         assert [line.replace("\n", " ") for line in shown(page, "#trouble li")] == [
             "broken 2 of its models were refused",
             "down does not answer",
-            "hostile excluded by 2 of the 2 edges that know its model",
+            "hostile did harm: 2 of 3 edges that know its model excluded it",
         ]
         page.locator("#trouble button", has_text="hostile").click()
         until(page, "alphaedge.selected === 'hostile'")

@@ -10,6 +10,7 @@ from alphaedge.demo.scenario import Incident, hostile_labels, make_scenario
 from alphaedge.demo.summary import down_seconds
 from alphaedge.demo.workload import make_store, make_workload
 from alphaedge.errors import InvalidValue
+from alphaedge.monitoring.frames import FleetEvent
 from alphaedge.monitoring.vitals import EdgeView, Vitals
 
 NAMES = list(cities(6))
@@ -55,15 +56,17 @@ def test_more_edges_than_the_data_has_are_refused() -> None:
         make_workload(synthetic(Store(edges=2, events=50)), NAMES, "shop", 10.0)
 
 
-def test_an_edge_is_down_from_its_kill_to_its_restart() -> None:
+def test_an_edge_is_down_from_its_kill_until_it_answers_again() -> None:
     incidents = [
         (3.0, Incident(0.3, "kill", "a")),
         (5.0, Incident(0.4, "kill", "b")),
         (11.0, Incident(0.5, "restart", "a")),
     ]
-    assert down_seconds(incidents, "a") == 8.0
-    assert down_seconds(incidents, "b") == 0.0, "it never came back"
-    assert down_seconds(incidents, "c") == 0.0
+    answers = [FleetEvent(time=at, edge=edge, kind="up") for at, edge in ((1.0, "a"), (14.0, "b"), (15.0, "a"))]
+    assert down_seconds(incidents, answers, "a") == 12.0
+    assert down_seconds(incidents, answers[:2], "a") == 8.0, "nobody noticed that it was down"
+    assert down_seconds(incidents, answers, "b") == 0.0, "it was never started again"
+    assert down_seconds(incidents, answers, "c") == 0.0
 
 
 def test_an_edge_lags_until_it_reports_all_batches_that_its_labels_make() -> None:

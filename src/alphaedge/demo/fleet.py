@@ -67,7 +67,8 @@ class DemoFleet:
                 "policy": "../policy.txt",
                 "model": dict(model),
                 "method": dict(method),
-                "serve": {"host": HOST, "port": public},
+                # Learning is what there is to see, and on a busy machine a learner at low priority would starve.
+                "serve": {"host": HOST, "port": public, "learner_priority": "normal"},
                 "peers": {
                     "host": HOST,
                     "port": peers,

@@ -9,7 +9,7 @@ from alphaedge.demo.reactions import Reaction, find_reactions
 from alphaedge.demo.run import DemoResult
 from alphaedge.demo.scenario import Incident
 from alphaedge.demo.story import tell
-from alphaedge.monitoring.frames import latest_state
+from alphaedge.monitoring.frames import FleetEvent, latest_state
 from alphaedge.monitoring.vitals import Vitals
 from alphaedge.scoring import mean
 
@@ -20,7 +20,7 @@ class EdgeSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     score, alone: means over batches, of what it predicted and of its home model alone, its live twin: the same events,
     the same delays, no peers. gain: the difference. bytes: pulled. p50, p99: latency of predictions in milliseconds, as
-    clients measured it. down_seconds: for how long it was killed.
+    clients measured it. down_seconds: from its kill until it answered.
     """
 
     edge: str
@@ -65,6 +65,7 @@ def summarize(result: DemoResult, regions: Mapping[str, str]) -> DemoSummary:
     turned = [(at, incident.edge) for at, incident in result.incidents if incident.kind == "hostile"]
     hostile = {edge for _, edge in turned}
     state = latest_state(result.frames)
+    events = [event for frame in result.frames for event in frame.events]
     edges = []
     for edge in replay.edges:
         vitals = state[edge.edge].vitals if edge.edge in state else Vitals()
@@ -81,7 +82,7 @@ def summarize(result: DemoResult, regions: Mapping[str, str]) -> DemoSummary:
                 bytes=sum(link.bytes for link in vitals.links.values()),
                 p50=edge.latency.p50,
                 p99=edge.latency.p99,
-                down_seconds=down_seconds(result.incidents, edge.edge),
+                down_seconds=down_seconds(result.incidents, events, edge.edge),
             )
         )
     honest = [edge for edge in edges if not edge.hostile and edge.gain is not None]
@@ -96,14 +97,19 @@ def summarize(result: DemoResult, regions: Mapping[str, str]) -> DemoSummary:
         gain=mean([edge.gain for edge in honest]),
         edges=tuple(edges),
         reactions=tuple(find_reactions(result.frames, turned)),
-        changes=tell(result.incidents, [event for frame in result.frames for event in frame.events]).changes,
+        changes=tell(result.incidents, events).changes,
     )
 
 
-def down_seconds(incidents: Sequence[tuple[float, Incident]], edge: str) -> float:
-    """Return the seconds from each kill of an edge to its next start, summed."""
+def down_seconds(incidents: Sequence[tuple[float, Incident]], events: Sequence[FleetEvent], edge: str) -> float:
+    """Return the seconds from each kill of an edge until it answered again, summed.
+
+    If nobody noticed that it was down, it counts as back when it was started again.
+    """
     times: dict[str, list[float]] = {"kill": [], "restart": []}
     for at, incident in incidents:
         if incident.edge == edge and incident.kind in times:
             times[incident.kind].append(at)
-    return sum(restarted - killed for killed, restarted in zip(times["kill"], times["restart"], strict=False))
+    answers = [event.time for event in events if (event.edge, event.kind) == (edge, "up")]
+    backs = [min((at for at in answers if at >= started), default=started) for started in times["restart"]]
+    return sum(back - killed for killed, back in zip(times["kill"], backs, strict=False))

@@ -3,9 +3,10 @@
 import { formatCount } from "./format.js";
 import { edgeState, isUnhealthy } from "./health.js";
 import { rovingFocus } from "./roving.js";
-import { isExcluded } from "./state.js";
 
-const MIN_WITNESSES = 2; // edges that exclude a peer, before it counts as in trouble: one alone may err, or just differ
+const MIN_WITNESSES = 2; // edges that have excluded a peer for harm: one alone may err, or just differ
+const MIN_WITNESS_SHARE = 2 / 3; // of those that know its model: half of a fleet may differ from the other half
+const MEMORY_SECONDS = 3600; // an exclusion lasts for some rounds only, and what led to it may go on
 const REASONS = {
   down: "does not answer",
   alone: "none of its neighbours is up",
@@ -13,16 +14,21 @@ const REASONS = {
   "other schema": "its model is built differently, so it can’t mix",
 };
 
-/** Return the edges in trouble: {name, reasons}. fleet: a Map of edges by name. Pure. */
-export function findTrouble(fleet) {
+/** Return the edges in trouble: {name, reasons}. fleet: a Map of edges by name. events: all. time: the displayed one. Pure. */
+export function findTrouble(fleet, events, time) {
+  const witnesses = new Map(); // who has excluded a peer for harm, by peer
+  for (const { kind, edge, peer, reason, time: at } of events) {
+    if (kind !== "peer_excluded" || !reason.startsWith("worse") || at > time || at < time - MEMORY_SECONDS) continue;
+    if (!witnesses.has(peer)) witnesses.set(peer, new Set());
+    witnesses.get(peer).add(edge);
+  }
   const about = new Map(); // what others say, by peer
   for (const { alive, vitals } of fleet.values()) {
     if (!alive) continue;
     for (const link of vitals.links) {
-      if (!about.has(link.peer)) about.set(link.peer, { known: 0, excluded: 0, refused: 0 });
+      if (!about.has(link.peer)) about.set(link.peer, { known: 0, refused: 0 });
       const said = about.get(link.peer);
       said.known += 1;
-      said.excluded += isExcluded(link) ? 1 : 0;
       said.refused += link.refused;
     }
   }
@@ -31,9 +37,10 @@ export function findTrouble(fleet) {
     const reasons = [];
     const state = edgeState(edge, fleet);
     if (isUnhealthy(state)) reasons.push(REASONS[state]);
-    const { known, excluded, refused } = about.get(name) ?? { known: 0, excluded: 0, refused: 0 };
-    if (excluded >= MIN_WITNESSES && 2 * excluded >= known) {
-      reasons.push(`excluded by ${excluded} of the ${known} edges that know its model`);
+    const { known, refused } = about.get(name) ?? { known: 0, refused: 0 };
+    const harmed = witnesses.get(name)?.size ?? 0;
+    if (harmed >= MIN_WITNESSES && harmed >= MIN_WITNESS_SHARE * known) {
+      reasons.push(`did harm: ${harmed} of ${Math.max(known, harmed)} edges that know its model excluded it`);
     }
     if (refused) reasons.push(`${formatCount(refused)} of its models ${refused === 1 ? "was" : "were"} refused`);
     if (reasons.length) found.push({ name, reasons });
@@ -46,8 +53,8 @@ export function troublePanel(list, select) {
   let drawnKey = "";
   rovingFocus(list);
   return {
-    draw({ state }) {
-      const found = findTrouble(state);
+    draw({ state, history, time }) {
+      const found = findTrouble(state, history, time);
       const key = JSON.stringify(found);
       if (key === drawnKey) return;
       drawnKey = key;

@@ -7,7 +7,8 @@ import { frameIndex, listLinks, series, stateAfter } from "./state.js";
 /**
  * known: the history. chosen: {time | null, edge | null, metric, span in seconds, churn: whether changes of peers are
  * shown}. clock: the time at the edge that serves the page. In the result, state is that of the chosen time, latest the
- * newest; range: of the time axes; changes: how many changes of peers there are.
+ * newest; range: of the time axes; history: all events; changes:
+ * how many changes of peers there are.
  */
 export function makeView(known, chosen, colours, clock) {
   const { frames, edge } = known;
@@ -31,6 +32,7 @@ export function makeView(known, chosen, colours, clock) {
     styles: makeStyles(new Map([...latest, ...state]), listRegions(frames), colours.dark),
     links: listLinks(state),
     range: { from: first, to: end > first ? end : first + 1 },
+    history: known.events,
     events: chosen.churn ? all : told,
     changes: all.length - told.length,
     latency: latencySeries(frames, focus),

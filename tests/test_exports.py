@@ -10,7 +10,7 @@ import alphaedge
 
 PUBLIC = {
     # simulate and what it takes
-    "simulate", "Settings", "MethodSettings", "Conditions", "Results",
+    "simulate", "Settings", "MethodSettings", "Conditions", "Results", "Verdict",
     # data
     "Dataset", "Stream", "Field", "Store", "synthetic",
     # models

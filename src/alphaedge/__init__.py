@@ -49,6 +49,7 @@ _MODULES = {
     "Store": "alphaedge.data.synthetic",
     "Stream": "alphaedge.data.stream",
     "Uniform": "alphaedge.core.rules.aggregation.uniform",
+    "Verdict": "alphaedge.simulation.verdict",
     "View": "alphaedge.core.selection",
     "Weights": "alphaedge.core.aggregation",
     "simulate": "alphaedge.simulation.simulate",
@@ -99,6 +100,7 @@ if TYPE_CHECKING:
     from alphaedge.simulation.config import Settings as Settings
     from alphaedge.simulation.results import Results as Results
     from alphaedge.simulation.simulate import simulate as simulate
+    from alphaedge.simulation.verdict import Verdict as Verdict
 
 else:  # type checkers should refuse names that are not listed
 

@@ -56,7 +56,6 @@ def build(table: Table, source: Source, looks: Mapping[str, Look], name: str) ->
     fields = [Field(c, "id", len(keyed[c].values)) for c in table.ids]
     fields += [Field(c, "category", len(keyed[c].values)) for c in table.categories]
     fields += [Field(c.name, "number", len(c.parts), missing=_any_missing(frame, c)) for c in columns]
-    size = float(coded.sort(TIME, maintain_order=True).head(LABEL_SCALE_ROWS).select(pl.col(LABEL).abs().mean()).item())
     places = {c: [f"={c}"] for c in keyed} | {c.name: c.aliases() for c in columns}
     return Dataset(
         name,
@@ -64,7 +63,7 @@ def build(table: Table, source: Source, looks: Mapping[str, Look], name: str) ->
         tuple(fields),
         split_by_edge(coded, len(names), fields, places),
         names=names,
-        label_scale=size if task == "regress" and size > 0 else 1.0,
+        label_scale=_label_scale(coded) if task == "regress" else 1.0,
         values={c: found.values for c, found in keyed.items()},
         notes=tuple(notes),
     )
@@ -134,6 +133,11 @@ def _in_order(edges: NumberedValues) -> tuple[tuple[str, ...], pl.Series]:
     names = sorted(edges.values, key=int) if whole else list(edges.values)
     places = {name: place for place, name in enumerate(names)}
     return tuple(names), pl.Series([places[name] for name in edges.values], dtype=pl.Int64)
+
+
+def _label_scale(coded: pl.DataFrame) -> float:
+    first = coded.select(TIME, LABEL).sort(TIME, maintain_order=True).head(LABEL_SCALE_ROWS)
+    return float(first.select(pl.col(LABEL).abs().mean()).item()) or 1.0
 
 
 def _notes(frame: pl.DataFrame, table: Table, form: times.TimeFormat, names: tuple[str, ...]) -> list[str]:

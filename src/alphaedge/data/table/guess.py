@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import polars as pl
@@ -35,13 +35,14 @@ def guess(table: Table, source: Source, looks: Mapping[str, Look]) -> Table:
     """Return the table with everything filled in; what is named stays as it is. looks: of its first rows."""
     check_columns(table, source)
     table = _guess_roles(table, source, looks)
+    counts = _count(table, source, looks)
     if not table.only:
-        table = _guess_kinds(table, looks, _recurring(table, source, looks))
+        table = _guess_kinds(table, looks, counts)
     if not table.inputs:
         others = ", ".join(c for c in looks if c not in (table.time, table.edge, table.label)) or "none"
         raise InvalidValue("table: columns to learn from", others, "ids, categories or numbers: name some")
     if table.task == "auto":
-        table = msgspec.structs.replace(table, task=_guess_task(table.label, source, looks))
+        table = msgspec.structs.replace(table, task="classify" if counts.labels == 2 else "regress")
     return msgspec.structs.replace(table, only=True)
 
 
@@ -134,18 +135,33 @@ def _other_labels(looks: Mapping[str, Look], free: list[str]) -> list[str]:
     return two or [c for c in free if looks[c].kind in ("whole", "number")][-1:]
 
 
-def _recurring(table: Table, source: Source, looks: Mapping[str, Look]) -> set[str]:
-    """Return the columns whose values recur, twice on average, so that there is something to learn of each."""
-    free = [c for c in looks if c not in table.used_columns() and looks[c].kind in DISCRETE]
-    rare = [c for c in free if looks[c].distinct > len(source.head) / 2]
-    found = {c for c in free if c not in rare}
-    if rare and not source.whole:  # the first rows may be too few to see it
-        counts = source.collect(source.scan.select(pl.len().alias("#"), *(pl.col(c).approx_n_unique() for c in rare)))
-        found |= {c for c in rare if counts[c][0] <= counts["#"][0] / 2}
-    return found
+class _Counts(NamedTuple):
+    """What has to be counted. recurring: columns whose values come twice on average, so that there is something to
+    learn of each. labels: different ones."""
+
+    recurring: set[str]
+    labels: int
 
 
-def _guess_kinds(table: Table, looks: Mapping[str, Look], recurring: set[str]) -> Table:
+def _count(table: Table, source: Source, looks: Mapping[str, Look]) -> _Counts:
+    """Count in the first rows, and in all of them where the first may mislead."""
+    inputs = [c for c, look in looks.items() if c not in table.used_columns() and look.kind in DISCRETE]
+    often = {c for c in inputs if looks[c].distinct <= len(source.head) / 2}
+    rare = [c for c in inputs if c not in often and not source.whole]
+    label = looks[table.label]
+    plan = [pl.col(c).approx_n_unique() for c in rare]
+    if label.distinct <= 2:
+        parsed = parse_label(pl.col(table.label), source.head.schema[table.label], label)
+        plan.append(parsed.drop_nulls().n_unique().alias(table.label))
+    if not plan:
+        return _Counts(often, label.distinct)
+    rows, *found = source.collect(source.scan.select(pl.len().alias("#"), *plan)).row(0)
+    by_column = dict(zip([*rare, table.label], found, strict=False))
+    often |= {c for c in rare if by_column[c] <= rows / 2}
+    return _Counts(often, by_column.get(table.label, label.distinct))
+
+
+def _guess_kinds(table: Table, looks: Mapping[str, Look], counts: _Counts) -> Table:
     kinds: dict[str, list[str]] = {"ids": [], "categories": [], "numbers": []}
     for column, look in looks.items():
         if column in table.used_columns():
@@ -155,17 +171,9 @@ def _guess_kinds(table: Table, looks: Mapping[str, Look], recurring: set[str]) -
             raise InvalidValue(f"table: column {column}", f"{look.stray!r} among numbers", allowed)
         if look.kind in ("number", "vector"):
             kinds["numbers"].append(column)
-        elif look.kind in DISCRETE and 1 < look.distinct <= MAX_CATEGORIES and column in recurring:
+        elif look.kind in DISCRETE and 1 < look.distinct <= MAX_CATEGORIES and column in counts.recurring:
             kinds["categories"].append(column)
-        elif look.distinct > MAX_CATEGORIES and column in recurring:
+        elif look.distinct > MAX_CATEGORIES and column in counts.recurring:
             kinds["ids"].append(column)
     filled: dict[str, Any] = {kind: (*getattr(table, kind), *columns) for kind, columns in kinds.items()}
     return msgspec.structs.replace(table, **filled)
-
-
-def _guess_task(label: str, source: Source, looks: Mapping[str, Look]) -> str:
-    if looks[label].distinct > 2:
-        return "regress"
-    dtype = source.head.schema[label]
-    values = source.collect(source.scan.select(parse_label(pl.col(label), dtype, looks[label]).unique().drop_nulls()))
-    return "classify" if len(values) == 2 else "regress"

@@ -43,7 +43,8 @@ def encode_labels(labels: pl.Series, name: str, task: Task, look: Look) -> pl.Se
     if look.kind not in NUMERIC:
         shown = ", ".join(map(str, distinct.head(_SHOWN))) + (", ..." if len(distinct) > _SHOWN else "")
         allowed = "two different values to classify, or numbers to regress; name another column with --label"
-        raise InvalidValue(where, f"{len(distinct)} different texts: {shown}", allowed)
+        found = f"{look.stray!r} among numbers" if look.stray else f"{len(distinct)} different texts: {shown}"
+        raise InvalidValue(where, found, allowed)
     return check_finite(labels.cast(pl.Float32), where)
 
 

@@ -1,5 +1,6 @@
 """Open a table, guess what is not named, load it, describe how it is read."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +31,7 @@ def guess_columns(table: Table) -> Table:
     if table.complete:
         return table
     source = _open(table)
-    return guess(table, source, look_at(source.head))
+    return guess(table, source, _look(source))
 
 
 def load(table: Table) -> Dataset:
@@ -46,7 +47,7 @@ def from_frame(frame: object, table: Table) -> Dataset:
 def describe(table: Table) -> Description:
     """Say how a table is read."""
     source = open_files(table.file)
-    looks = look_at(source.head)
+    looks = _look(source)
     table = table if table.complete else guess(table, source, looks)
     used = table.used_columns()
     unused = tuple(f"{c}{_reason(looks[c], len(source.head))}" for c in looks if c not in used)
@@ -60,10 +61,14 @@ def _open(table: Table) -> Source:
     return open_files(table.file, table.used_columns() if named else None)
 
 
-def _load(table: Table, source: Source, name: str) -> Dataset:
+def _look(source: Source) -> Mapping[str, Look]:
     if source.whole and source.head.is_empty():
         raise InvalidValue(f"table: {source.name}", "no rows", "a row for each event, below the names of the columns")
-    looks = look_at(source.head)
+    return look_at(source.head)
+
+
+def _load(table: Table, source: Source, name: str) -> Dataset:
+    looks = _look(source)
     if table.complete:
         check_columns(table, source)
     else:

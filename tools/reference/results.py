@@ -64,8 +64,8 @@ SUMMARY: Final[Mapping[str, str]] = {
     "verdict.alone": "the score of learning alone",
     "verdict.with_peers": "the score of the method",
     "verdict.better": "number of regions that gain",
-    "verdict.regions": "for each edge: `name`, `events`, `alone`, `with_peers`, `gain`, `ci95` (over three or more seeds), "
-    "`bytes`",
+    "verdict.regions": "for each edge: `name`, `events`, `alone`, `with_peers`, `gain`, `ci95` (over three or more "
+    "seeds), `bytes`",
     "verdict.pays_from": "from when on the gain so far stays above 0: `share` of the run, `events` of a region until "
     "then, `date` if times are seconds since 1970; null if never",
     "verdict.new_ids": "the gain on events that name an id for the first time at their edge; null without ids",

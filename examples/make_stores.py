@@ -1,7 +1,7 @@
 """Write stores.csv and stores-new.csv: made-up offers in eight cities, and whether they were bought.
 
-What sells depends on the item everywhere in much the same way, and a little on the city, so a small city has something to
-learn from the others. Run it in this folder: ``python make_stores.py``.
+What sells depends on the item everywhere in much the same way, and a little on the city, so a small city has something
+to learn from the others. Run it in this folder: ``python make_stores.py``.
 """
 
 import csv

@@ -89,11 +89,7 @@ def simulate(
     first_data = data if data is not None else workers.cache.data(settings, 0)
     edges = len(first_data.streams)
     settings.conditions.check_edges(edges)
-    messages = list(first_data.notes)
-    for name, method in chosen.items():
-        peers = method.selection.peers
-        if peers is not None and peers > edges - 1:
-            messages.append(f"{name}: K = {peers} peers, but an edge has {edges - 1} others: everybody is a neighbour")
+    messages = [*first_data.notes, *_wide_choices(chosen, edges)]
     stack = max(1, min(-(-settings.seeds // max(1, workers.count // len(chosen))), STACKED_EDGES // edges))
     plan = Plan(workers.count, stack, BLOCK)
     if settings.memory is not None:
@@ -133,6 +129,19 @@ def simulate(
     except KeyboardInterrupt:
         results.interrupted = True
     return results
+
+
+def _wide_choices(methods: Mapping[str, Method], edges: int) -> list[str]:
+    """A note for each number of peers that is larger than the fleet allows, with the methods that have it."""
+    found: dict[int, list[str]] = {}
+    for name, method in methods.items():
+        peers = method.selection.peers
+        if peers is not None and peers > edges - 1:
+            found.setdefault(peers, []).append(name)
+    return [
+        f"{', '.join(names)}: K = {peers} peers, but an edge has {edges - 1} others: everybody is a neighbour"
+        for peers, names in found.items()
+    ]
 
 
 def _within(task: Task, data: Dataset, budget: int, plan: Plan) -> Plan:

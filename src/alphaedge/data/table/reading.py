@@ -1,9 +1,10 @@
 """From files to one lazy frame. CSV is read as text: what it means is found later, as for text in Parquet."""
 
 import glob
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -28,10 +29,15 @@ class Source:
 
     name: str
     columns: tuple[str, ...]
-    scan: pl.LazyFrame
+    open: Callable[[], pl.LazyFrame]
     head: pl.DataFrame
     whole: bool
     reading: str = ""
+
+    @cached_property
+    def scan(self) -> pl.LazyFrame:
+        """All rows. Files that are compressed, or not UTF-8, are brought into memory for this."""
+        return self.open()
 
     def collect(self, plan: pl.LazyFrame) -> pl.DataFrame:
         """Run a query on the table."""
@@ -69,8 +75,12 @@ def open_files(file: str, used: Sequence[str] | None = None) -> Source:
     opened = [_open(path, rows, used) for path in files]
     _check_same_columns(files, opened)
     names = opened[0].head.columns
+
+    def scan() -> pl.LazyFrame:
+        with refused(file):
+            return pl.concat([part.scan.select(names) for part in opened], how="vertical_relaxed")
+
     with refused(file):
-        scan = pl.concat([part.scan.select(names) for part in opened], how="vertical_relaxed")
         head = pl.concat([part.head.select(names) for part in opened], how="vertical_relaxed")
     readings = dict.fromkeys(part.reading for part in opened if part.reading)
     return Source(file, opened[0].columns, scan, head, all(part.whole for part in opened), "; ".join(readings))
@@ -81,7 +91,7 @@ def open_frame(frame: object, name: str) -> Source:
     with refused(name):
         scan = frame if isinstance(frame, pl.LazyFrame) else _to_polars(frame).lazy()
         head = scan.head(GUESS_ROWS + 1).collect()
-    return Source(name, tuple(head.columns), scan, head.head(GUESS_ROWS), len(head) <= GUESS_ROWS)
+    return Source(name, tuple(head.columns), lambda: scan, head.head(GUESS_ROWS), len(head) <= GUESS_ROWS)
 
 
 def _open(path: Path, rows: int, used: Sequence[str] | None) -> Source:
@@ -93,7 +103,7 @@ def _open(path: Path, rows: int, used: Sequence[str] | None) -> Source:
         scan = pl.scan_parquet(path)
         columns = tuple(scan.collect_schema())
         head = scan.select(_kept(columns, used)).head(rows + 1).collect()
-    return Source(str(path), columns, scan, head.head(rows), len(head) <= rows)
+    return Source(str(path), columns, lambda: scan, head.head(rows), len(head) <= rows)
 
 
 def _open_csv(path: Path, rows: int, used: Sequence[str] | None) -> Source:
@@ -109,8 +119,11 @@ def _open_csv(path: Path, rows: int, used: Sequence[str] | None) -> Source:
     with refused(str(path)):
         first = pl.scan_csv(sample.text.encode(), **options)
         head = first.select(_kept(dialect.columns, used)).head(rows + 1).collect()
-        scan = pl.scan_csv(path if dialect.plain else read_decoded(path, dialect), **options)
     whole = sample.whole and len(head) <= rows
+
+    def scan() -> pl.LazyFrame:
+        return pl.scan_csv(path if dialect.plain else read_decoded(path, dialect), **options)
+
     return Source(str(path), dialect.columns, scan, head.head(rows), whole, dialect.describe())
 
 

@@ -51,7 +51,7 @@ def measure(data: str, method: str, rows: int | None) -> dict[str, float]:
         batches = run.edge_batches
     steady = min(seconds[1:])
     found = {"warm_up": seconds[0] - steady, "rate": batches / steady}
-    model = make_model(events, task.factory(events), 0)
+    model = make_model(task.factory(events), 0)
     lazy = settings.row_optimizer != "dense"
     steps = min(STEPS, min(len(s) // settings.size for s in events.streams))
     jobs = {

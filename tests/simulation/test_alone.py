@@ -110,7 +110,7 @@ def test_deepfm_alone_learns_as_a_plain_loop_does(rows: str, rule: Callable[[nn.
     plain = partial(deepfm, data.fields, tallies=())
     found = seen(methods=["noagg"], data=data, model=plain, id_rows=rows, rate=RATE, batch_size=SIZE)
     assert int(found.world.models.steps.min()) >= 200
-    expected = by_hand(data, 1, make_model(data, plain, 0), rule)
+    expected = by_hand(data, 1, make_model(plain, 0), rule)
     assert torch.allclose(predictions(found.world, 1), expected, atol=1e-4)
 
 
@@ -133,14 +133,14 @@ def test_with_a_delay_the_step_at_t_uses_batch_t_minus_delay(
         conditions=Conditions(delay=delay),
     )
     for edge in range(2):
-        expected = by_hand(data, edge, make_model(data, make, 0), rule, delay=delay)
+        expected = by_hand(data, edge, make_model(make, 0), rule, delay=delay)
         assert torch.allclose(predictions(found.world, edge), expected, atol=1e-5)
 
 
 def test_several_local_steps_are_several_steps_on_one_batch() -> None:
     data = measured(2, 30)
     found = seen(methods=["noagg"], data=data, model=linear, rate=RATE, batch_size=SIZE, local_steps=3)
-    expected = by_hand(data, 1, make_model(data, linear, 0), dense_adam, steps=3)
+    expected = by_hand(data, 1, make_model(linear, 0), dense_adam, steps=3)
     assert torch.allclose(predictions(found.world, 1), expected, atol=1e-5)
 
 
@@ -151,14 +151,14 @@ def test_a_module_with_running_statistics_predicts_in_evaluation_mode_and_learns
     data = measured(2, 60)
     found = seen(methods=["noagg"], data=data, model=normalised, rate=RATE, batch_size=SIZE, executor=executor)
     for edge in range(2):
-        expected = by_hand(data, edge, make_model(data, normalised, 0), dense_adam)
+        expected = by_hand(data, edge, make_model(normalised, 0), dense_adam)
         assert torch.allclose(predictions(found.world, edge), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("delay", [0, 4])
 def test_nothing_is_learned_before_the_first_reveal(delay: int) -> None:
     data = measured(2, 30)
-    model = make_model(data, linear, 0)
+    model = make_model(linear, 0)
     found = seen(
         methods=["alphaedge", "fedweight", "noagg"],
         data=data,

@@ -79,6 +79,9 @@ def _world(name: str) -> Source:
     return Source(f"a small store: {worlds.WORLDS[name].what}", 20, _STORE, partial(worlds.load, name))
 
 
+# For a table and for data from Python alike: a fleet can be made of either, with the built-in models of live edges.
+OWN_DATA: Final = Base(_either, 0.01, "adagrad")
+
 CATALOG: Final[Mapping[str, Source]] = {
     "synthetic": Source("a store in regions, made up", 50, _STORE),
     "movielens": Source("MovieLens-1M, 10 edges", 50, _CLICKS, movielens.load, movielens.ARCHIVE),
@@ -113,5 +116,5 @@ CATALOG: Final[Mapping[str, Source]] = {
     "birthdays": Source("births in 51 states", 50, _NUMBERS, birthdays.load, package=birthdays.PACKAGE),
     "film-genres": Source("MovieLens, 11 genres", 20, _CLICKS, film_genres.load, package=film_genres.PACKAGE),
     **{name: _world(name) for name in worlds.WORLDS},
-    "table": Source("a table of your own", 50, {"auto": Base(_either, 0.01, "adagrad")}),
+    "table": Source("a table of your own", 50, {"auto": OWN_DATA}),
 }

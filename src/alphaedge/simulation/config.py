@@ -15,7 +15,7 @@ from alphaedge.errors import InvalidValue, check_choice, check_number
 from alphaedge.import_path import is_import_path
 from alphaedge.settings import MethodSettings, RowOptimizer, check_method, method_name, online
 from alphaedge.simulation.batches import Clock
-from alphaedge.simulation.catalog import CATALOG, Base
+from alphaedge.simulation.catalog import CATALOG, OWN_DATA, Base
 from alphaedge.simulation.conditions import Conditions
 from alphaedge.simulation.memory.size import parse_size
 
@@ -136,6 +136,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         table = guess_columns(self.table) if self.table else None
         known = {"model": model, "batch_size": self.size, "rate": self.model_rate, "id_rows": self.row_optimizer}
         return msgspec.structs.replace(self, **known, table=table)
+
+    def for_own_data(self) -> "Settings":
+        """The settings with what suits data from Python and their default model in the place of None."""
+        return msgspec.structs.replace(self, rate=self.rate or OWN_DATA.rate, id_rows=self.id_rows or OWN_DATA.rows)
 
     def toml(self) -> str:
         """The settings as a configuration file that gives this simulation again."""

@@ -11,6 +11,7 @@ from alphaedge.core.methods import Method
 from alphaedge.data.stream import Dataset
 from alphaedge.errors import InvalidValue, check_choice, check_number
 from alphaedge.settings import method_name
+from alphaedge.simulation.arguments import check as check_arguments
 from alphaedge.simulation.batches import batch_times, find_own_rows
 from alphaedge.simulation.checkpoint import EVERY_SECONDS, Checkpoints
 from alphaedge.simulation.config import Settings
@@ -50,7 +51,7 @@ def simulate(
     data: a ``Dataset`` of your own; the default is what ``settings.data`` names: the synthetic store, drawn anew for
         each seed, one of the catalog, or a table.
     model: makes a ``Model`` of your own (called once a seed, with torch seeded); the default is the catalog's for its
-        data, and for yours a DeepFM for classification and an MLP for regression over the data's fields.
+        data, and for yours that of a table: a DeepFM, or an MLP for regression without ids and categories.
     methods: names, or names with ``Method`` objects of your own.
     jobs: processes to spread methods and seeds over (data, model and methods must then be picklable).
     workers: where they run instead of ``jobs`` processes, such as on a cluster (simulation.workers.ray_workers).
@@ -67,17 +68,15 @@ def simulate(
     >>> list(found.summary()["methods"])
     ['noagg']
     """
-    if data is not None and not isinstance(data, Dataset):
-        allowed = "a Dataset; of a data frame: Dataset.from_frame(frame, time=..., edge=..., label=...)"
-        raise InvalidValue("data", type(data).__name__, allowed)
-    if methods is not None and not methods:
-        raise InvalidValue("methods", methods, "at least one")
+    check_arguments(settings, data, model, methods, changes)
     own = dict(methods) if isinstance(methods, Mapping) else {}
     if methods is not None and not own:
         changes["methods"] = tuple(methods)
-    settings = _changed(settings or Settings(), changes)
+    settings = msgspec.structs.replace(settings or Settings(), **changes)
     if data is None:
         settings = settings.resolved()
+    elif model is None:
+        settings = settings.for_own_data()
     check_number("jobs", jobs, low=1, whole=True)
     chosen = own or {method_name(spec): settings.method.apply(spec) for spec in settings.methods}
     if data is None and settings.data == "synthetic" and settings.size > settings.store.min_events():
@@ -147,7 +146,7 @@ def _wide_choices(methods: Mapping[str, Method], edges: int) -> list[str]:
 def _within(task: Task, data: Dataset, budget: int, plan: Plan) -> Plan:
     """The plan, as far as such tasks are within a budget of memory."""
     settings, method = task.settings, task.method
-    model = make_model(data, task.factory(data), 0)
+    model = make_model(task.factory(data), 0)
     timeline = Timeline(batch_times(data, settings.size), settings.clock, settings.conditions, method.aggregate_every)
     need = Need.of(
         model,
@@ -164,17 +163,3 @@ def _within(task: Task, data: Dataset, budget: int, plan: Plan) -> Plan:
 def _checkpoints(folder: Path | None, every: float, name: str, seeds: range) -> Checkpoints | None:
     plain = re.sub(r"[^\w.-]", "_", name)
     return None if folder is None else Checkpoints(folder.resolve() / f"{plain}-{seeds.start}-{seeds.stop}.pt", every)
-
-
-def _changed(settings: Settings, changes: dict[str, Any]) -> Settings:
-    unknown = set(changes) - {f.name for f in msgspec.structs.fields(Settings)}
-    if unknown:
-        allowed = "one of " + ", ".join(f.name for f in msgspec.structs.fields(Settings))
-        raise InvalidValue("simulate", sorted(unknown)[0], allowed)
-    for field in msgspec.structs.fields(Settings):
-        kind = field.type
-        if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and field.name in changes:
-            found = changes[field.name]
-            if not isinstance(found, kind):
-                raise InvalidValue(field.name, found, f"an alphaedge.{kind.__name__}")
-    return msgspec.structs.replace(settings, **changes)

@@ -20,11 +20,10 @@ from alphaedge.data.archive import cache_folder
 from alphaedge.data.stream import Dataset
 from alphaedge.data.synthetic import synthetic
 from alphaedge.data.table import load as load_table
-from alphaedge.models.deepfm import deepfm
-from alphaedge.models.mlp import mlp
+from alphaedge.errors import InvalidValue
 from alphaedge.scoring import score_windows
 from alphaedge.simulation.batches import Batches, Inputs, Labels, batch_times
-from alphaedge.simulation.catalog import CATALOG
+from alphaedge.simulation.catalog import CATALOG, OWN_DATA
 from alphaedge.simulation.checkpoint import Checkpoints, describe, restore, save
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.end_state import EndState
@@ -72,11 +71,10 @@ class Task:
     keep_state: bool = False
     baselines: bool = False
 
-    def factory(self, data: Dataset) -> ModelFactory | None:
-        """What makes the model: the user, or the catalog for its own data; None is the default for any data."""
-        if self.model is not None or self.data is not None:
-            return self.model
-        return partial(self.settings.base.make, data)
+    def factory(self, data: Dataset) -> ModelFactory:
+        """What makes the model: the user, or the catalog, for its own data or for the user's."""
+        base = self.settings.base if self.data is None else OWN_DATA
+        return self.model or partial(base.make, data)
 
 
 def make_data(settings: Settings, seed: int) -> Dataset:
@@ -98,21 +96,20 @@ def _whole_data(settings: Settings, seed: int) -> Dataset:
     return replace(data, streams=keep_on_disk(data.streams)) if settings.memory else data
 
 
-def make_model(data: Dataset, factory: ModelFactory | None, seed: int) -> Model:
+def make_model(factory: ModelFactory, seed: int) -> Model:
     """A model with the start that belongs to the seed, without touching torch's global generator."""
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):  # so that the start is the same on every device
         torch.default_generator.manual_seed(seed)
-        if factory is not None:
-            return factory()
-        missing = any(f.missing for f in data.fields)
-        if data.task == "classify":
-            return deepfm(data.fields, normalise=missing)
-        return mlp(data.fields, loss="mse", normalise=missing)
+        found = factory()
+    if not isinstance(found, Model):
+        allowed = "a function that returns an alphaedge.Model, which names the fields, tables and loss of a module"
+        raise InvalidValue("model", type(found).__name__, allowed)
+    return found
 
 
 def check(task: Task, data: Dataset) -> None:
     """Refuse, before any work starts, what the first batch would trip over."""
-    model = make_model(data, task.factory(data), 0)
+    model = make_model(task.factory(data), 0)
     Inputs.cut(data, model, task.settings.size)
     check_renumbering(model, [data.streams[0].inputs[f][: task.settings.size] for f in model.fields])
 
@@ -204,7 +201,7 @@ def _run(task: Task, cache: WorkerCache, watch: Watch, shards: Shards) -> Outcom
     shared = settings.initial == "shared"
     starts = 1 if shared else len(data[0].streams)
     models = [
-        make_model(d, task.factory(d), s * starts + i)
+        make_model(task.factory(d), s * starts + i)
         for d, s in zip(data, seeds, strict=True)
         for i in (range(1) if shared else edges)
     ]

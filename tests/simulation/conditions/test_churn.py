@@ -89,7 +89,7 @@ def test_an_edge_that_joins_late_starts_from_its_peers_newest_models_or_from_scr
         )
     with torch.no_grad():
         x = data.streams[2].inputs["x"][20 * SIZE : 21 * SIZE]
-        initial = make_model(data, linear, 0).module(x).flatten()
+        initial = make_model(linear, 0).module(x).flatten()
     first = predictions(found.world, 2)[20]
     assert torch.allclose(first, initial, atol=1e-6) != bootstrap
     assert given == ([([4, 4], 2)] * (2 if method.home else 1) if bootstrap else [])

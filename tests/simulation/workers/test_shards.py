@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from alphaedge.core.home import Home
 from alphaedge.core.methods import Method, alphaedge, fedweight, method, nops
 from alphaedge.core.model import Model
-from alphaedge.data.stream import Dataset
 from alphaedge.errors import AlphaEdgeError, InvalidValue
 from alphaedge.simulation.conditions import Conditions
 from alphaedge.simulation.config import Settings
@@ -62,9 +61,9 @@ def in_shards(task: Task, count: int) -> RunResult:
 
     data = task.data if task.data is not None else make_data(task.settings, task.seeds[0])
     # Made here: torch's generator is one for all threads.
-    models = [make_model(data, task.factory(data), seed) for seed in range(2 * len(data.streams))]
+    models = [make_model(task.factory(data), seed) for seed in range(2 * len(data.streams))]
 
-    def make(_data: Dataset, _factory: object, seed: int) -> Model:
+    def make(_factory: object, seed: int) -> Model:
         return copy.deepcopy(models[seed])
 
     threads = [Thread(target=run, args=(rank,), daemon=True) for rank in range(count)]

@@ -104,6 +104,7 @@ def test_every_file_that_the_readme_names_exists() -> None:
             "limits", {"refused: a gzip bomb of 100 MB", "peers: refused: a gzip bomb"}, marks=pytest.mark.long
         ),
         pytest.param("attacks", {"random-model", "slow-peer"}, marks=[pytest.mark.long, pytest.mark.timeout(1200)]),
+        pytest.param("table", {"sales.parquet", "sales.csv", "sales.csv.gz"}, marks=pytest.mark.long),
         pytest.param("dashboard", {"6", "200"}, marks=pytest.mark.long),
         pytest.param("serving", {"ratio_to_mlserver"}, marks=[pytest.mark.long, pytest.mark.timeout(1200)]),
         pytest.param("peers", {"simulators", "learners"}, marks=[pytest.mark.long, pytest.mark.timeout(1200)]),

@@ -19,7 +19,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
+from alphaedge.core import labels as label_statistics
 from alphaedge.core import tally
+from alphaedge.core.labels import LABELS, LEVEL
 from alphaedge.errors import InvalidValue, ModelError, check_choice
 
 LossFunction = Callable[[Tensor, Tensor], Tensor]
@@ -27,10 +29,14 @@ LossFunction = Callable[[Tensor, Tensor], Tensor]
 
 @final
 class Loss(NamedTuple):
-    """A training loss (outputs, labels -> mean) and the link from a module's output to a prediction."""
+    """A training loss (outputs, labels -> mean) and the link from a module's output to a prediction.
+
+    centre: from what is known of the labels [3] to where a centred model's outputs are counted from, and their unit.
+    """
 
     function: LossFunction
     link: Callable[[Tensor], Tensor]
+    centre: Callable[[Tensor], tuple[Tensor, Tensor]] = label_statistics.mean_and_deviation
 
 
 def _squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
@@ -49,7 +55,7 @@ def _cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
 
 
 LOSSES: Final[Mapping[str, Loss]] = {
-    "bce": Loss(_cross_entropy, torch.sigmoid),
+    "bce": Loss(_cross_entropy, torch.sigmoid, label_statistics.log_odds),
     "mse": Loss(_squared_error, lambda outputs: outputs),
     "smape": Loss(_relative_error, lambda outputs: outputs),
 }
@@ -111,6 +117,9 @@ class Model:
     tables: the id tables among its parameters, if any.
     tallies: id fields whose tallies ``forward`` takes, in order: three numbers for each example, [B, 3] (core.tally).
     loss: ``"bce"`` (outputs are logits), ``"mse"``, or a ``Loss`` of your own.
+    centre: whether the module's outputs are counted from the labels so far, in their unit (core.labels).
+    last: a number field with the newest known value of the label (the first of its numbers): outputs are counted from
+        it, in the unit of the changes since then.
 
     Parameters with ``requires_grad=False`` are constants: neither trained nor mixed.
 
@@ -127,6 +136,8 @@ class Model:
         tables: Sequence[IdTable] = (),
         tallies: Sequence[str] = (),
         loss: str | Loss = "bce",
+        centre: bool = False,
+        last: str | None = None,
     ) -> None:
         if not fields:
             raise InvalidValue("fields", list(fields), "at least one field name")
@@ -136,6 +147,10 @@ class Model:
         self.module = module
         self.fields = tuple(fields)
         self.loss = loss
+        if last is not None:
+            check_choice("last", last, fields)
+        self.last = None if last is None else self.fields.index(last)
+        self.centred = centre or last is not None
         parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}
         if not parameters:
             raise InvalidValue("module", type(module).__name__, "a module with at least one trainable parameter")
@@ -177,8 +192,11 @@ class Model:
     def initial_buffers(self) -> dict[str, Tensor]:
         """Buffers (running statistics and the like) and untrained parameters, by name."""
         frozen = {n: p.detach().clone() for n, p in self.module.named_parameters() if not p.requires_grad}
-        labels = {tally.LABELS: next(self.module.parameters()).new_zeros(3, dtype=self.dtype)} if self.tallies else {}
-        return frozen | {n: b.detach().clone() for n, b in self.module.named_buffers()} | labels
+        own = {LABELS: 3} if self.tallies or self.centred else {}
+        own |= {LEVEL: 1} if self.last is not None else {}
+        some = next(self.module.parameters()).detach()
+        known = {name: some.new_zeros(size, dtype=self.dtype) for name, size in own.items()}
+        return frozen | {n: b.detach().clone() for n, b in self.module.named_buffers()} | known
 
     def statistics(self) -> tuple[str, ...]:
         """The names of floating-point buffers: running statistics that may be mixed like parameters."""
@@ -222,7 +240,7 @@ class Model:
             for v, s in zip(values[: len(self.dense_layout)], self.dense_layout, strict=True)
         ]
         named = dict(zip(self._names, [*shaped, *values[len(self.dense_layout) :]], strict=True))
-        state = {f"module.{name}": value for name, value in {**named, **buffers}.items() if name != tally.LABELS}
+        state = {f"module.{name}": value for name, value in {**named, **buffers}.items() if name not in (LABELS, LEVEL)}
         outputs, moved = functional_call(self._caller, state, tuple(inputs))
         buffers.update({name: moved[name] for name in buffers if name in moved})
         examples = inputs[0].shape[0]
@@ -230,7 +248,24 @@ class Model:
             found = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
             name = type(self.module).__name__
             raise InvalidValue(f"output of {name}", found, f"({examples},) or ({examples}, 1), one number per example")
-        return outputs.reshape(examples)
+        return self.placed(outputs.reshape(examples), buffers, inputs)
+
+    def placed(self, outputs: Tensor, buffers: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Tensor:
+        """One edge's outputs [B] counted from where the module's are, if the model is centred."""
+        if not self.centred:
+            return outputs
+        start, unit = self.loss.centre(buffers[LABELS])
+        placed = start + unit * outputs
+        return placed if self.last is None else self._last(buffers, inputs) + placed
+
+    def changes(self, buffers: Mapping[str, Tensor], inputs: Sequence[Tensor], labels: Tensor) -> Tensor:
+        """Labels [k, B] of k edges less the last values; the labels themselves, if the model has none."""
+        return labels if self.last is None else labels - self._last(buffers, inputs)
+
+    def _last(self, buffers: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Tensor:
+        assert self.last is not None
+        values = inputs[self.last][..., 0]
+        return torch.where(values.isnan(), buffers[LEVEL], values)
 
 
 class _Caller(nn.Module):

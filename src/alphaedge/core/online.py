@@ -14,13 +14,14 @@ import torch
 from torch import Tensor
 
 from alphaedge.core.batch import Batch
-from alphaedge.core.gradients import Gradients
+from alphaedge.core.gradients import Gradient, Gradients
+from alphaedge.core.labels import LABELS, LEVEL, mean_so_far, standardise
 from alphaedge.core.model import Model
 from alphaedge.core.optimizer import Optimizer
 from alphaedge.core.rule_check import check_rule
 from alphaedge.core.rules.optimizer.adam import Adam
 from alphaedge.core.state import ModelState, TableState
-from alphaedge.core.tally import COLUMNS, LABELS, count, standardise
+from alphaedge.core.tally import COLUMNS, count
 from alphaedge.errors import check_number
 
 
@@ -62,15 +63,19 @@ def learn(models: ModelState, batch: Batch, gradients: Gradients, online: Online
     for _ in range(online.local_steps):
         found = _step(models, batch, gradients, online)
         first = first or found
-    if gradients.model.tallies:
+    if LABELS in models.buffers:
         _count(models, batch, gradients.model)
     assert first is not None
     return first
 
 
 def _count(models: ModelState, batch: Batch, model: Model) -> None:
-    """Add the batch to the tallies of its ids; the model has learned from it by what was known before."""
-    labels, models.buffers[LABELS] = standardise(models.buffers[LABELS], batch.labels)
+    """Add the batch to what is known of labels and ids; the model has learned from it by what was known before."""
+    before = models.buffers[LABELS]
+    changes = model.changes(models.buffers, batch.inputs, batch.labels)
+    labels, models.buffers[LABELS] = standardise(before, changes)
+    if model.last is not None:
+        models.buffers[LEVEL] = mean_so_far(models.buffers[LEVEL], before, batch.labels)
     for table, layout, rows in zip(models.tables, model.tables, batch.rows, strict=True):
         if layout.tallied:
             own = table.value.view(-1, table.value.shape[2])[:, table.width : table.width + COLUMNS]
@@ -84,6 +89,8 @@ def _step(models: ModelState, batch: Batch, gradients: Gradients, online: Online
     taken = [t.take(p) for t, p in zip(models.tables, places, strict=True)]
     rows = [some[0] for some in taken]
     found = gradients.gradient(models.dense, rows, models.buffers, batch.inputs, batch.labels)
+    if gradients.model.centred:
+        found = _where_labels_are_known(found, models.buffers[LABELS])
     steps += 1
     online.optimizer.update(models.dense, models.dense_m, models.dense_v, found.dense, steps)
     for table, batch_rows, place, some, slope in zip(models.tables, batch.rows, places, taken, found.rows, strict=True):
@@ -96,6 +103,12 @@ def _step(models: ModelState, batch: Batch, gradients: Gradients, online: Online
             _move_every_row(table, batch_rows, slope, rule, steps)
     models.buffers.update(found.buffers)
     return found.outputs, found.losses
+
+
+def _where_labels_are_known(found: Gradient, statistics: Tensor) -> Gradient:
+    """No gradient for edges without labels so far: how far off they are says nothing but where labels lie."""
+    known = (statistics[:, :1] > 0).to(found.dense.dtype)
+    return found._replace(dense=found.dense * known, rows=tuple(rows * known.unsqueeze(2) for rows in found.rows))
 
 
 def _move_every_row(table: TableState, rows: Tensor, slope: Tensor, rule: Optimizer, steps: Tensor) -> None:

@@ -21,13 +21,11 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from alphaedge.core.labels import LARGEST
+
 COLUMNS: Final = 2  # of a tally: events, and the sum of their standardised labels
 TOLD: Final = 3  # what a model is told of an id: rate, own rate, amount
 SMOOTHING: Final = 4.0
-LABELS: Final = "alphaedge.labels"  # a buffer [3]: labels seen, their mean and their variance
-LABEL_MEMORY: Final = 20_000.0  # labels after which older ones fade
-LARGEST: Final = 10.0  # standard deviations that a label counts at most, so that one outlier is no reputation
-SMALLEST_VARIANCE: Final = 1e-12
 
 
 def tell(rows: Tensor, width: int) -> Tensor:
@@ -40,25 +38,6 @@ def tell(rows: Tensor, width: int) -> Tensor:
 def rate(tallies: Tensor) -> Tensor:
     """The mean standardised label of ids, drawn towards 0 where it was counted on few events."""
     return tallies[..., 1] / (tallies[..., 0] + SMOOTHING)
-
-
-def standardise(statistics: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Labels [k, B] in deviations from the mean of all so far, these included; and the statistics [k, 3] after them."""
-    seen, mean, variance = statistics.unbind(1)
-    new, past = labels.shape[1], seen.clamp(max=LABEL_MEMORY)
-    spread, middle = torch.var_mean(labels, dim=1, correction=0)
-    share, gap = new / (past + new), middle - mean
-    # The batch update of Chan, Golub and LeVeque, with a bounded weight of the past.
-    variance = (1 - share) * variance + share * spread + share * (1 - share) * gap * gap
-    after = torch.stack([seen + new, mean + share * gap, variance], dim=1)
-    return deviations(after, labels), after
-
-
-def deviations(statistics: Tensor, labels: Tensor) -> Tensor:
-    """Labels [k, B] in standard deviations from the mean; 0 if they do not vary."""
-    _, mean, variance = statistics.unsqueeze(2).unbind(1)
-    scale = torch.where(variance > SMALLEST_VARIANCE, variance.clamp(min=SMALLEST_VARIANCE).rsqrt(), 0)
-    return ((labels - mean) * scale).clamp(-LARGEST, LARGEST)
 
 
 def count(tallies: Tensor, places: Sequence[Tensor], labels: Tensor) -> None:

@@ -22,9 +22,16 @@ from torch.nn import functional as F
 from alphaedge.core import labels as label_statistics
 from alphaedge.core import tally
 from alphaedge.core.labels import LABELS, LEVEL
+from alphaedge.core.ridge import Ridge
 from alphaedge.errors import InvalidValue, ModelError, check_choice
 
+LOG_DELTA: Final = 0.2  # of a logarithm: a change by a fifth
+LARGEST_LOG: Final = 80.0  # so that a wild output stays a finite float32
 LossFunction = Callable[[Tensor, Tensor], Tensor]
+
+
+def _identity(values: Tensor) -> Tensor:
+    return values
 
 
 @final
@@ -32,11 +39,13 @@ class Loss(NamedTuple):
     """A training loss (outputs, labels -> mean) and the link from a module's output to a prediction.
 
     centre: from what is known of the labels [3] to where a centred model's outputs are counted from, and their unit.
+    inverse: from a label to the output that would predict it, where there is one: the inverse of the link.
     """
 
     function: LossFunction
     link: Callable[[Tensor], Tensor]
     centre: Callable[[Tensor], tuple[Tensor, Tensor]] = label_statistics.mean_and_deviation
+    inverse: Callable[[Tensor], Tensor] = _identity
 
 
 def _squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
@@ -49,6 +58,15 @@ def _relative_error(outputs: Tensor, labels: Tensor) -> Tensor:
     return ((outputs - labels).abs() / size).mean()
 
 
+def _logarithm(labels: Tensor) -> Tensor:
+    return labels.clamp(min=0).log1p()
+
+
+def _log_error(outputs: Tensor, labels: Tensor) -> Tensor:
+    # Squared for changes by less than LOG_DELTA, absolute beyond: one leap does not outweigh a hundred usual hours.
+    return 2 * F.huber_loss(outputs, _logarithm(labels), delta=LOG_DELTA)
+
+
 def _cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
     # binary_cross_entropy_with_logits in fewer operations: -y log s(x) - (1 - y) log s(-x) = softplus(x) - y x
     return (F.softplus(outputs) - labels * outputs).mean()
@@ -56,8 +74,9 @@ def _cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
 
 LOSSES: Final[Mapping[str, Loss]] = {
     "bce": Loss(_cross_entropy, torch.sigmoid, label_statistics.log_odds),
-    "mse": Loss(_squared_error, lambda outputs: outputs),
-    "smape": Loss(_relative_error, lambda outputs: outputs),
+    "mse": Loss(_squared_error, _identity),
+    "log": Loss(_log_error, lambda outputs: torch.expm1(outputs.clamp(0, LARGEST_LOG)), inverse=_logarithm),
+    "smape": Loss(_relative_error, _identity),
 }
 
 
@@ -116,8 +135,10 @@ class Model:
     fields: the batch fields that ``forward`` takes, in order.
     tables: the id tables among its parameters, if any.
     tallies: id fields whose tallies ``forward`` takes, in order: three numbers for each example, [B, 3] (core.tally).
-    loss: ``"bce"`` (outputs are logits), ``"mse"``, or a ``Loss`` of your own.
+    loss: ``"bce"`` (outputs are logits), ``"mse"``, ``"smape"``, ``"log"`` for numbers of 0 or more that change by
+        factors (outputs are logarithms), or a ``Loss`` of your own.
     centre: whether the module's outputs are counted from the labels so far, in their unit (core.labels).
+    ridge: a part of the module with a vector ``weight`` that is solved for, and its inputs' ``gram`` (core.ridge).
     last: a number field with the newest known value of the label (the first of its numbers): outputs are counted from
         it, in the unit of the changes since then.
 
@@ -138,6 +159,7 @@ class Model:
         loss: str | Loss = "bce",
         centre: bool = False,
         last: str | None = None,
+        ridge: str | None = None,
     ) -> None:
         if not fields:
             raise InvalidValue("fields", list(fields), "at least one field name")
@@ -167,6 +189,7 @@ class Model:
                 offset += parameter.numel()
         self.dense_layout = tuple(dense)
         self.dense_size = offset
+        self.ridge = None if ridge is None else _ridge(ridge, dense, module, self.centred)
         self._names = [s.name for s in dense] + in_tables
         named = [self.fields[f] for table in self.tables for f in table.fields]
         if len(set(named)) < len(named):
@@ -260,11 +283,12 @@ class Model:
 
     def changes(self, buffers: Mapping[str, Tensor], inputs: Sequence[Tensor], labels: Tensor) -> Tensor:
         """Labels [k, B] of k edges less the last values; the labels themselves, if the model has none."""
-        return labels if self.last is None else labels - self._last(buffers, inputs)
+        known = self.loss.inverse(labels)
+        return known if self.last is None else known - self._last(buffers, inputs)
 
     def _last(self, buffers: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Tensor:
         assert self.last is not None
-        values = inputs[self.last][..., 0]
+        values = self.loss.inverse(inputs[self.last][..., 0])
         return torch.where(values.isnan(), buffers[LEVEL], values)
 
 
@@ -322,6 +346,16 @@ def _table_layout(
         raise InvalidValue(f"tables[{name}].parameters", sorted(rows), "the same number of rows in each parameter")
     tallied = any(field in tallies for field in table.fields)
     return TableLayout(name, tuple(fields.index(f) for f in table.fields), tuple(columns), rows.pop(), width, tallied)
+
+
+def _ridge(part: str, dense: Sequence[_Slice], module: nn.Module, centred: bool) -> Ridge:
+    weights = {s.name: s for s in dense if len(s.shape) == 1}
+    check_choice("ridge", f"{part}.weight", weights)
+    check_choice("ridge", f"{part}.gram", dict(module.named_buffers()))
+    if not centred:
+        raise InvalidValue("centre", False, "True for a model with a ridge, which is solved in the unit of the labels")
+    found = weights[f"{part}.weight"]
+    return Ridge(found.start, found.stop, f"{part}.gram")
 
 
 def _tallied_field(name: str, fields: Sequence[str], tables: Sequence[TableLayout]) -> tuple[int, int]:

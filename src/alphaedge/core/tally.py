@@ -12,6 +12,9 @@ trust t_j in them, and c = ``SMOOTHING`` events without a tendency stand for wha
 An edge publishes its own tally alone, never what it has heard, so nothing is counted twice. Trust is learned
 (``core.hearing``): a peer is believed as far as its tallies have told the edge's own labels in advance.
 
+For a model with a ridge (core.ridge), S sums what the label leaves to explain beside everything but the id
+(``unexplained``), since labels alone would be counted as often as there are fields.
+
 A row of a tallied id table is [parameters | own tally | heard].
 """
 
@@ -38,6 +41,19 @@ def tell(rows: Tensor, width: int) -> Tensor:
 def rate(tallies: Tensor) -> Tensor:
     """The mean standardised label of ids, drawn towards 0 where it was counted on few events."""
     return tallies[..., 1] / (tallies[..., 0] + SMOOTHING)
+
+
+def unexplained(errors: Tensor, unit: Tensor, rates: Tensor, labels: Tensor) -> Tensor:
+    """What to count of ids for a model with a ridge: what a label leaves to explain beside all but the id, [k, B].
+
+    errors [k, B]: labels less outputs. unit [k]: of the labels, 0 where it is not known yet; ``labels`` count then.
+    rates [k, B]: of the ids as the model was told, at a weight of about 1. A mean of labels would hold the effects of
+    everything that happens to come with an id; this is what recursive fits of one effect at a time use.
+    """
+    known = unit.unsqueeze(1) > 0
+    return torch.where(known, errors / torch.where(known, unit.unsqueeze(1), 1) + rates, labels).clamp(
+        -LARGEST, LARGEST
+    )
 
 
 def count(tallies: Tensor, places: Sequence[Tensor], labels: Tensor) -> None:

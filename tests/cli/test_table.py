@@ -58,8 +58,14 @@ def test_with_a_dash_standard_output_has_the_summary_only(tmp_path: Path) -> Non
     assert "classify sold by shop" in " ".join(result.stderr.split())
 
 
-def test_if_columns_are_named_no_others_are_used(tmp_path: Path) -> None:
+def test_naming_a_column_does_not_drop_the_others(tmp_path: Path) -> None:
     result = run(tmp_path, sales(), "--id", "colour")
+    assert result.exit_code == 0, result.output
+    assert "from ids colour; numbers price" in squeezed(result)
+
+
+def test_with_only_no_others_are_used(tmp_path: Path) -> None:
+    result = run(tmp_path, sales(), "--id", "colour", "--only")
     assert result.exit_code == 0, result.output
     assert "from ids colour" in squeezed(result)
     assert "not used: price" in squeezed(result)
@@ -120,7 +126,7 @@ DAYS = sales()["day"].to_list()
 MISTAKES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     "missing column": ({}, ["--number", "weight"], ["column", "'weight'", "day, shop, colour, price, sold"]),
     "unparsable time": ({"day": [*DAYS[:-1], "soon"]}, [], ["time day", "'soon'", "a date and time"]),
-    "constant label": ({"sold": [1] * ROWS}, [], ["label sold", "[1]", "two different values"]),
+    "constant label": ({"sold": [1] * ROWS}, [], ["label sold", "1 in every row", "two different values"]),
     "too many labels": (
         {"sold": [i % 3 for i in range(ROWS)]},
         ["--task", "classify"],
@@ -166,17 +172,35 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", ["time", "edge", "label"])
-def test_a_table_needs_a_time_an_edge_and_a_label(left: str, tmp_path: Path) -> None:
+def test_time_edge_and_label_are_guessed_and_the_guess_is_printed(left: str, tmp_path: Path) -> None:
     at = NAMED.index(f"--{left}")
-    line = error_line(run(tmp_path, sales(), named=NAMED[:at] + NAMED[at + 2 :]))
-    assert line == (
-        f"error --table {tmp_path / 'sales.csv'}: name a column with --{left}; it has day, shop, colour, price, sold"
-    )
+    result = run(tmp_path, sales(), named=NAMED[:at] + NAMED[at + 2 :])
+    assert result.exit_code == 0, result.output
+    assert "classify sold by shop in the order of day" in squeezed(result)
 
 
-def test_all_missing_columns_are_named_at_once(tmp_path: Path) -> None:
-    line = error_line(run(tmp_path, sales(), named=["--label", "sold"]))
-    assert "name a column with --time and with --edge; it has day," in line
+def test_all_columns_that_cannot_be_guessed_are_named_at_once(tmp_path: Path) -> None:
+    frame = sales(noon=DAYS, town=sales()["shop"]).rename({"day": "dawn", "sold": "b"})
+    frame = frame.with_columns(a=pl.col("b"))
+    line = mistake(run(tmp_path, frame, named=[]))
+    for words in (
+        "time: dawn or noon",
+        "label: colour or b or a",
+        "edge: shop or town",
+        "--time and --label and --edge",
+    ):
+        assert words in line
+
+
+def test_all_missing_columns_are_named_at_once_with_near_ones(tmp_path: Path) -> None:
+    line = mistake(run(tmp_path, sales(), "--number", "Price", "--id", "weight", named=["--label", "solt"]))
+    for words in (
+        "'solt, weight, Price'",
+        "day, shop, colour, price, sold",
+        "solt may mean sold",
+        "Price may mean price",
+    ):
+        assert words in line
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_a_batch_larger_than_a_stream_is_refused() -> None:
     with pytest.raises(InvalidValue) as caught:
         Inputs.cut(measured(3, [9, 2, 9], SIZE), linear(), 11)
     assert (caught.value.field, caught.value.found) == ("edge 1: events", 10)
-    assert caught.value.allowed == "at least one batch of 11"
+    assert caught.value.allowed.startswith("at least one batch of 11")
 
 
 def test_a_model_that_wants_a_field_the_data_lacks_is_refused() -> None:

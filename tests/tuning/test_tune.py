@@ -57,7 +57,7 @@ def tune(table: Path, out: Path, *args: str) -> Result:
 @pytest.fixture(scope="module")
 def first(table: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     out = tmp_path_factory.mktemp("tune") / "out"
-    result = tune(table, out, "--only", "rate,local_steps", "--json", str(out.parent / "summary.json"))
+    result = tune(table, out, "--vary", "rate,local_steps", "--json", str(out.parent / "summary.json"))
     assert result.exit_code == 0, result.output
     return out, result
 
@@ -103,7 +103,7 @@ def test_a_search_goes_on_where_it_ended(first: tuple[Path, Result], table: Path
     out = tmp_path / "copy"
     out.mkdir()
     (out / "trials.journal").write_bytes((first[0] / "trials.journal").read_bytes())
-    args = ("--only", "rate,local_steps", "--trials", "7")
+    args = ("--vary", "rate,local_steps", "--trials", "7")
     assert "--resume" in tune(table, out, *args).output
     again = tune(table, out, *args, "--resume")
     assert again.exit_code == 0, again.output
@@ -111,7 +111,7 @@ def test_a_search_goes_on_where_it_ended(first: tuple[Path, Result], table: Path
     assert after.head(6).equals(before)
     assert len(after) == 7
     assert after.row(6)[1:3] not in [row[1:3] for row in before.rows()], "it tries something new"
-    other = tune(table, out, "--only", "rate", "--resume")
+    other = tune(table, out, "--vary", "rate", "--resume")
     assert other.exit_code == 2
     assert "a search with the same settings" in other.output
 
@@ -129,7 +129,7 @@ def test_no_event_after_the_part_has_a_say(table: Path, tmp_path: Path) -> None:
             table=Table(file=str(file), time="t", edge="where", label="y", numbers=("a", "b"), task="regress"),
             methods=("noagg",),
         )
-        tuning = Tuning(settings, Here(), part=0.25, only=["rate"])
+        tuning = Tuning(settings, Here(), part=0.25, vary=["rate"])
         journal = tmp_path / f"{file.stem}.journal"
         tuned = tuning.run(journal, budget=1e9, trials=2, clock=lambda: 0.0, report=lambda *_: None)
         found.append([t.score for t in tuned.trials])
@@ -138,7 +138,7 @@ def test_no_event_after_the_part_has_a_say(table: Path, tmp_path: Path) -> None:
 
 def test_every_store_of_the_synthetic_data_is_cut_at_its_own_events(tmp_path: Path) -> None:
     settings = Settings(store=shop(edges=3, events=400), batch_size=10, methods=("noagg",))
-    tuning = Tuning(settings, Here(), part=0.25, only=["rate"])
+    tuning = Tuning(settings, Here(), part=0.25, vary=["rate"])
     asked: list[int] = []
     real = tuning._part
 
@@ -157,7 +157,7 @@ def test_no_trial_begins_after_the_budget_is_spent(table: Path, tmp_path: Path) 
         table=Table(file=str(table), time="t", edge="where", label="y", numbers=("a", "b"), task="regress"),
         methods=("noagg",),
     )
-    tuning = Tuning(settings, Here(), part=0.25, only=["rate"])
+    tuning = Tuning(settings, Here(), part=0.25, vary=["rate"])
     seconds = iter(range(10**6))
     tuned = tuning.run(
         tmp_path / "journal", budget=30, trials=None, clock=lambda: float(next(seconds)), report=lambda *_: None
@@ -224,8 +224,8 @@ def test_a_score_after_some_events_is_that_of_the_batches_that_begin_after_them(
 @pytest.mark.parametrize(
     ("args", "wrong"),
     [
-        (["--only", "colour"], "only: found 'colour'"),
-        (["--only", "clock"], "only: found 'clock'"),
+        (["--vary", "colour"], "vary: found 'colour'"),
+        (["--vary", "clock"], "vary: found 'clock'"),
         (["--part", "1.5"], "part: found 1.5"),
         (["--part", "0.01"], "part: found 0.01"),
         (["--part", "0.99"], "part: found 0.99"),

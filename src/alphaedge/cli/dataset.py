@@ -6,10 +6,11 @@ from typing import Any, Final
 
 import torch
 from rich.console import Console
+from rich.markup import escape
 
 from alphaedge.cli.download import download
 from alphaedge.data.stream import Dataset
-from alphaedge.data.table import read_columns, unused_columns
+from alphaedge.data.table import describe
 from alphaedge.errors import AlphaEdgeError
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.task import make_data
@@ -22,6 +23,7 @@ _OPTIONS: Final = {
     "ids": "--id",
     "categories": "--category",
     "numbers": "--number",
+    "only": "--only",
     "task": "--task",
 }
 
@@ -50,9 +52,6 @@ def check_table(settings: dict[str, Any]) -> None:
         return
     if data != "table":
         raise AlphaEdgeError(f"--table: takes the place of --data {data}; give one of the two")
-    if missing := [_OPTIONS[name] for name in ("time", "edge", "label") if name not in table]:
-        named = ", ".join(read_columns(file))
-        raise AlphaEdgeError(f"--table {file}: name a column with {' and with '.join(missing)}; it has {named}")
 
 
 def drop_unset(options: dict[str, Any]) -> dict[str, Any]:
@@ -66,9 +65,8 @@ def resolve(settings: Settings, console: Console) -> Settings:
     download(settings.data, console)
     settings = settings.resolved()
     if settings.table is not None:
-        ignored = ", ".join(unused_columns(settings.table))
-        rest = f"; not used: {ignored}" if ignored else ""
-        console.print(f"{settings.table.file}: {settings.table.describe()}{rest}", highlight=False, markup=False)
+        for line in describe(settings.table).lines(settings.table.file):
+            console.print(line, highlight=False, markup=False)
     return settings
 
 
@@ -76,6 +74,8 @@ def load_dataset(settings: Settings, console: Console) -> Dataset:
     """Load the events of run 0, with the label noise that belongs to the data set, as the simulator draws it."""
     settings = resolve(settings, console)
     data = make_data(settings, 0)
+    for note in data.notes:
+        console.print(f"[yellow]note[/] {escape(note)}", highlight=False, soft_wrap=True)
     streams = list(data.streams)
     for edge, share in data.noise.items():
         labels = streams[edge].labels

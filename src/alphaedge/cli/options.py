@@ -20,13 +20,22 @@ def _column(text: str, *names: str) -> Any:
     return option(text, *names, panel=TABLE_PANEL, metavar="COL")
 
 
-TableFile = Annotated[str | None, option("A CSV or Parquet file.", panel=TABLE_PANEL, metavar="FILE")]
-Time = Annotated[str | None, _column("Column with the time of an event.")]
-Edge = Annotated[str | None, _column("Column that says on which edge it happened.")]
-Label = Annotated[str | None, _column("Column with the label: what is predicted.")]
+TableFile = Annotated[
+    str | None,
+    option("A CSV or Parquet file, or a pattern such as 'data/*.parquet'.", panel=TABLE_PANEL, metavar="FILE"),
+]
+Time = Annotated[str | None, _column("Column with the time of an event. Default: a guess.")]
+Edge = Annotated[str | None, _column("Column that says on which edge it happened. Default: a guess.")]
+Label = Annotated[str | None, _column("Column with the label: what is predicted. Default: a guess.")]
 Ids = Annotated[list[str] | None, _column("Column of ids, such as users or items. Repeat for several.", "--id")]
 Categories = Annotated[list[str] | None, _column("Column with few values. Repeat for several.", "--category")]
 Numbers = Annotated[list[str] | None, _column("Column of numbers. Repeat for several.", "--number")]
+Only = Annotated[
+    bool,
+    typer.Option(
+        "--only", help="Learn from the named columns only. Default: the others too.", rich_help_panel=TABLE_PANEL
+    ),
+]
 Task = Annotated[str | None, option("auto, classify or regress. Default: auto.", panel=TABLE_PANEL, metavar="TASK")]
 
 Rows = Annotated[int | None, option("Use at most this many events, those after the first quarter. Default: all.")]

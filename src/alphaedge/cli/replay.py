@@ -75,6 +75,7 @@ def replay(
     ids: shared.Ids = None,
     categories: shared.Categories = None,
     numbers: shared.Numbers = None,
+    only: shared.Only = False,
     task: shared.Task = None,
     time_unit: Annotated[
         str | None,

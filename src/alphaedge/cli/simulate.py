@@ -52,6 +52,7 @@ def simulate(
     ids: options.Ids = None,
     categories: options.Categories = None,
     numbers: options.Numbers = None,
+    only: options.Only = False,
     task: options.Task = None,
     model: Annotated[
         str | None, option("Model, such as mlp or change for airquality. Default: the data set's.")

@@ -46,6 +46,7 @@ def sweep(
     ids: options.Ids = None,
     categories: options.Categories = None,
     numbers: options.Numbers = None,
+    only: options.Only = False,
     task: options.Task = None,
     rows: options.Rows = None,
     methods: Annotated[

@@ -18,7 +18,7 @@ alphaedge tune --table sales.csv --time day --edge shop --label sold --id item -
 
 alphaedge simulate --config results/sales/config.toml
 
-alphaedge tune --data movielens --only rate,id_rate --trials 40 --resume
+alphaedge tune --data movielens --vary rate,id_rate --trials 40 --resume
 """
 
 
@@ -32,6 +32,7 @@ def tune(
     ids: options.Ids = None,
     categories: options.Categories = None,
     numbers: options.Numbers = None,
+    only: options.Only = False,
     task: options.Task = None,
     rows: options.Rows = None,
     method: Annotated[
@@ -45,7 +46,7 @@ def tune(
     part: Annotated[
         float, typer.Option(help="Share of the events to search on, the earliest; the rest is for the report.")
     ] = 0.25,
-    only: Annotated[
+    vary: Annotated[
         str | None,
         option("Settings to vary, separated by commas, such as rate,local_steps. Default: all.", metavar="KEY,..."),
     ] = None,
@@ -93,7 +94,7 @@ def tune(
         out.mkdir(parents=True, exist_ok=True)
         try:
             with open_workers(engine, ray_address, jobs) as workers:
-                tuning = Tuning(settings, workers, part=part, only=dataset.split_names(only) or ())
+                tuning = Tuning(settings, workers, part=part, vary=dataset.split_names(vary) or ())
                 console.print("Searching over " + ", ".join(k.key for k in tuning.knobs) + ".", highlight=False)
                 tuned = with_phases(
                     console,

@@ -38,6 +38,7 @@ class Dataset:
     names: of the edges; None: they are numbered. label_scale: about the size of the labels, for models that regress.
     values: what each number of an id or category field stands for, in canonical form (``alphaedge.values``);
         without them, its numbers are its values.
+    notes: what the user should know of how the data were read; results keep them.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Dataset:
     names: tuple[str, ...] | None = None
     label_scale: float = 1.0
     values: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_choice("task", self.task, METRICS)
@@ -61,6 +63,39 @@ class Dataset:
             check_choice("values", name, sizes)
             if len(values) != sizes[name]:
                 raise InvalidValue(f"values: {name}", f"{len(values)} values", f"{sizes[name]}, one for each number")
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: object,
+        *,
+        time: str = "",
+        edge: str = "",
+        label: str = "",
+        ids: Sequence[str] = (),
+        categories: Sequence[str] = (),
+        numbers: Sequence[str] = (),
+        only: bool = False,
+        task: Literal["auto", "classify", "regress"] = "auto",
+        name: str = "frame",
+    ) -> "Dataset":
+        """Make a data set of a data frame whose rows are events; columns that are not named are guessed.
+
+        frame: of polars (lazy ones too), pandas, pyarrow, or any library that speaks Arrow (``__arrow_c_stream__``).
+        time, edge, label: columns; a time is a date, a date with time of day, or a number.
+        ids, categories, numbers: columns to learn from. A column of arrays of one length is one field of numbers. The
+            kinds of the other columns are guessed; only: they are not used.
+        task: ``classify`` a label of two values (the larger one is positive), ``regress`` a number, or ``auto``.
+
+        >>> import polars as pl
+        >>> rows = {"day": range(40), "shop": ["a", "b"] * 20, "price": [0.5] * 40, "sold": [0, 0, 1, 1] * 10}
+        >>> [field.name for field in Dataset.from_frame(pl.DataFrame(rows)).fields]
+        ['price']
+        """
+        from alphaedge.data.table import Table, from_frame  # here, since tables become data sets
+
+        columns = {"ids": tuple(ids), "categories": tuple(categories), "numbers": tuple(numbers)}
+        return from_frame(frame, Table(file=name, time=time, edge=edge, label=label, **columns, only=only, task=task))
 
     @property
     def metric(self) -> str:

@@ -8,6 +8,7 @@ import msgspec
 import polars as pl
 
 from alphaedge import toml
+from alphaedge.data.table.reading import find_files
 from alphaedge.experiments.cell import CellResult, Runnable, cell_key
 from alphaedge.experiments.cell_store import CellStore
 from alphaedge.experiments.grid import Point, nested
@@ -49,11 +50,11 @@ class SweepCell(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self.whole, methods=(self.method,), method=method)
 
     def key(self) -> str:
-        """Name the cell's file. A table counts as another one when its file has changed."""
+        """Name the cell's file. A table counts as another one when one of its files has changed."""
         if self.whole.table is None:
             return cell_key(self.settings(), self.method)
-        found = Path(self.whole.table.file).stat()
-        return cell_key(self.settings(), self.method, found.st_size, found.st_mtime_ns)
+        found = [file.stat() for file in find_files(self.whole.table.file)]
+        return cell_key(self.settings(), self.method, *(part for f in found for part in (f.st_size, f.st_mtime_ns)))
 
 
 @final

@@ -60,7 +60,8 @@ class Inputs:
         for edge, batches in zip(edges, count, strict=True):
             if not batches:
                 name = f"edge {data.names[edge] if data.names else edge}: events"
-                raise InvalidValue(name, len(data.streams[edge]), f"at least one batch of {size}")
+                allowed = f"at least one batch of {size}: choose a smaller batch size, or leave this edge out"
+                raise InvalidValue(name, len(data.streams[edge]), allowed)
         names = {f.name: f for f in data.fields}
         for name in model.fields:
             if name not in names:

@@ -64,6 +64,9 @@ def simulate(
     >>> list(found.summary()["methods"])
     ['noagg']
     """
+    if data is not None and not isinstance(data, Dataset):
+        allowed = "a Dataset; of a data frame: Dataset.from_frame(frame, time=..., edge=..., label=...)"
+        raise InvalidValue("data", type(data).__name__, allowed)
     if methods is not None and not methods:
         raise InvalidValue("methods", methods, "at least one")
     own = dict(methods) if isinstance(methods, Mapping) else {}
@@ -81,7 +84,7 @@ def simulate(
     first_data = data if data is not None else workers.cache.data(settings, 0)
     edges = len(first_data.streams)
     settings.conditions.check_edges(edges)
-    messages = []
+    messages = list(first_data.notes)
     for name, method in chosen.items():
         peers = method.selection.peers
         if peers is not None and peers > edges - 1:

@@ -100,7 +100,10 @@ def make_model(data: Dataset, factory: ModelFactory | None, seed: int) -> Model:
         torch.default_generator.manual_seed(seed)
         if factory is not None:
             return factory()
-        return deepfm(data.fields) if data.task == "classify" else mlp(data.fields, loss="mse")
+        missing = any(f.missing for f in data.fields)
+        if data.task == "classify":
+            return deepfm(data.fields, normalise=missing)
+        return mlp(data.fields, loss="mse", normalise=missing)
 
 
 def check(task: Task, data: Dataset) -> None:

@@ -34,19 +34,19 @@ class Knob(msgspec.Struct, frozen=True, kw_only=True):
         return value in self.choices if self.choices else self.low <= value <= self.high
 
 
-def knobs(settings: Settings, method: str, part: Dataset, only: Sequence[str] = ()) -> list[Knob]:
+def knobs(settings: Settings, method: str, part: Dataset, vary: Sequence[str] = ()) -> list[Knob]:
     """The settings worth searching over for this data, ``part`` of which is searched on.
 
-    only: some of them, by their keys.
+    vary: some of them, by their keys.
     """
     found = _learning(settings, part) + _exchange(settings, method, part)
-    if not only:
+    if not vary:
         return found
     known = {knob.key: knob for knob in found}
-    wanted = [full_key(name, "only") for name in only]
+    wanted = [full_key(name, "vary") for name in vary]
     for key in wanted:
         if key not in known:
-            raise InvalidValue("only", key, "one of " + ", ".join(known))
+            raise InvalidValue("vary", key, "one of " + ", ".join(known))
     return [known[key] for key in wanted]
 
 

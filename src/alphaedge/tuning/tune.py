@@ -77,10 +77,10 @@ class Tuned(msgspec.Struct, frozen=True, kw_only=True):
 class Tuning:
     """A search for settings, to be run on some workers.
 
-    settings: all that is not varied. part: share of the events to search on. only: keys to vary; none is all.
+    settings: all that is not varied. part: share of the events to search on. vary: keys of settings; none is all.
     """
 
-    def __init__(self, settings: Settings, workers: Workers, *, part: float, only: Sequence[str] = ()) -> None:
+    def __init__(self, settings: Settings, workers: Workers, *, part: float, vary: Sequence[str] = ()) -> None:
         check_number("part", part, above=0, below=1)
         if len(settings.methods) != 1:
             raise InvalidValue("methods", list(settings.methods), "one method to tune")
@@ -89,7 +89,7 @@ class Tuning:
         self.on_part = changed(self.settings, {}, first=part * (self.settings.first or 1.0))
         events = [len(s) for s in workers.cache.data(self.settings, 0).streams]
         early = self._part(0)
-        self.knobs = knobs(self.on_part, self.method, early, only)
+        self.knobs = knobs(self.on_part, self.method, early, vary)
         self.defaults = {knob.key: knob.default for knob in self.knobs}
         largest = max([self.settings.size, *(size for knob in self.knobs for size in knob.choices)])
         left = max(all_ - len(s) for all_, s in zip(events, early.streams, strict=True))

@@ -1,0 +1,56 @@
+"""The labels of events: two values to tell apart, or numbers."""
+
+from typing import Final
+
+import polars as pl
+
+from alphaedge.data.stream import Task
+from alphaedge.data.table import numbers
+from alphaedge.data.table.looks import NUMERIC, Look
+from alphaedge.errors import InvalidValue
+
+_SHOWN: Final = 3  # values in a message
+
+
+def parse_label(column: pl.Expr, dtype: pl.DataType, look: Look) -> pl.Expr:
+    """Return a label as a number if it is one, else as text; null where there is none."""
+    if dtype == pl.String:
+        text = column.str.strip_chars()
+        if look.kind == "flag":
+            flag = text.str.to_lowercase()
+            return pl.when(flag.is_in(["true", "false"])).then((flag == "true").cast(pl.Float64))
+        if look.form is not None:
+            return numbers.parse(column, look.form).fill_nan(None)
+        return pl.when(~numbers.is_missing(column)).then(text)
+    if dtype.is_numeric() or dtype == pl.Boolean:
+        return column.cast(pl.Float64).fill_nan(None)
+    return column.cast(pl.String) if not dtype.is_nested() else pl.lit(None, pl.String)
+
+
+def encode_labels(labels: pl.Series, name: str, task: Task, look: Look) -> pl.Series:
+    """Return labels, none of them missing, as float32: 0 and 1 to classify, else the numbers themselves."""
+    where = f"table: label {name}"
+    distinct = labels.unique().sort()
+    if len(distinct) < 2:
+        allowed = "at least two different values; name another column with --label"
+        only = distinct[0]
+        raise InvalidValue(where, f"{only:g} in every row" if isinstance(only, float) else only, allowed)
+    if task == "classify":
+        if len(distinct) > 2:
+            raise InvalidValue(where, f"{len(distinct)} different values", "two, to classify; else --task regress")
+        positive: pl.Series = labels == distinct[1]
+        return positive.cast(pl.Float32)
+    if look.kind not in NUMERIC:
+        shown = ", ".join(map(str, distinct.head(_SHOWN))) + (", ..." if len(distinct) > _SHOWN else "")
+        allowed = "two different values to classify, or numbers to regress; name another column with --label"
+        found = f"{look.stray!r} among numbers" if look.stray else f"{len(distinct)} different texts: {shown}"
+        raise InvalidValue(where, found, allowed)
+    return check_finite(labels.cast(pl.Float32), where)
+
+
+def check_finite(values: pl.Series, where: str) -> pl.Series:
+    """Refuse infinite numbers."""
+    wrong = values.is_infinite().fill_null(False)
+    if wrong.any():
+        raise InvalidValue(where, values.filter(wrong)[0], "finite numbers (or nothing, where there is none)")
+    return values

@@ -80,7 +80,7 @@ def simulate(
     if data is None and settings.data == "synthetic" and settings.size > settings.store.min_events():
         allowed = f"at most {settings.store.min_events()}, the fewest events that a region of this store can have"
         raise InvalidValue("batch_size", settings.size, allowed)
-    workers = workers or local_workers(min(jobs, len(chosen) * settings.seeds))
+    workers = workers or local_workers(min(jobs, len(chosen) * settings.runs))
     first_data = data if data is not None else workers.cache.data(settings, 0)
     edges = len(first_data.streams)
     settings.conditions.check_edges(edges)
@@ -89,7 +89,7 @@ def simulate(
         peers = method.selection.peers
         if peers is not None and peers > edges - 1:
             messages.append(f"{name}: K = {peers} peers, but an edge has {edges - 1} others: everybody is a neighbour")
-    stack = max(1, min(-(-settings.seeds // max(1, workers.count // len(chosen))), STACKED_EDGES // edges))
+    stack = max(1, min(-(-settings.runs // max(1, workers.count // len(chosen))), STACKED_EDGES // edges))
     plan = Plan(workers.count, stack, BLOCK)
     if settings.memory is not None:
         for name, method in chosen.items():
@@ -108,15 +108,15 @@ def simulate(
             block=plan.block,
         )
         for name, method in chosen.items()
-        for first in range(0, settings.seeds, plan.stack)
-        for seeds in [range(first, min(first + plan.stack, settings.seeds))]
+        for first in range(0, settings.runs, plan.stack)
+        for seeds in [range(first, min(first + plan.stack, settings.runs))]
     ]
     known = {task.checkpoints.file for task in tasks if task.checkpoints}
     if checkpoints and (strange := set(checkpoints.resolve().glob("*.pt")) - known):
         raise InvalidValue("checkpoint", str(min(strange)), "one of the same methods, seeds and number of jobs")
     check(tasks[0], first_data)
     batches = sum(len(s) // settings.size for s in first_data.streams)
-    watch("", Progress(0, batches * len(chosen) * settings.seeds))
+    watch("", Progress(0, batches * len(chosen) * settings.runs))
     objects = {"data": data, "model": model, "methods": own or None}
     given = [name for name, found in objects.items() if found is not None]
     results = Results(settings, list(chosen), first_data, messages, given)

@@ -34,6 +34,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     task: Task
     fields: tuple[Field, ...]
     label_scale: float
+    last: str | None = None
+    relative: bool = False
     values: dict[str, tuple[str, ...]]
 
 
@@ -64,6 +66,7 @@ class EdgeState(msgspec.Struct, frozen=True, kw_only=True):
 class _Plain(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     method: str
+    builtin: str | None
     batch_size: int
     description: Description
     edges: tuple[EdgeState, ...]
@@ -71,13 +74,14 @@ class _Plain(msgspec.Struct, frozen=True, kw_only=True):
 
 @final
 class FleetState(msgspec.Struct, frozen=True, kw_only=True):
-    """A simulated fleet at its end.
+    """A simulated fleet at its end. builtin: the name of its base model; None for one of the user's own.
 
     tensors: by edge and name. ``mixed.*`` and ``home.*`` are its models, ``rows.T`` the values, by number, that have a
     row in id table T, the least recently used first; ``events.FIELD``, ``events.labels`` are the events since.
     """
 
     method: str
+    builtin: str | None
     batch_size: int
     description: Description
     edges: tuple[EdgeState, ...]
@@ -88,6 +92,7 @@ class FleetState(msgspec.Struct, frozen=True, kw_only=True):
         plain = _Plain(
             version=VERSION,
             method=self.method,
+            builtin=self.builtin,
             batch_size=self.batch_size,
             description=self.description,
             edges=self.edges,
@@ -115,6 +120,7 @@ class FleetState(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidValue("state", where, f"a state that `alphaedge simulate --out` wrote ({error})") from error
         return cls(
             method=plain.method,
+            builtin=plain.builtin,
             batch_size=plain.batch_size,
             description=plain.description,
             edges=plain.edges,

@@ -8,6 +8,7 @@ from alphaedge.core import tally
 from alphaedge.core.aggregation import HeldModels, Mixing
 from alphaedge.core.gradients import OneAtATime
 from alphaedge.core.hearing import FIRST_TRUST, MAX_EVENTS_RATIO, add_up, hear, trust_in
+from alphaedge.core.labels import LABELS
 from alphaedge.core.links import Link, Links
 from alphaedge.core.model_check import as_batch
 from alphaedge.core.state import ModelState
@@ -35,7 +36,7 @@ def mixing(claims: list[Tensor], *, present: list[bool] | None = None, own_event
     table.value[0, 0, table.width] = own_events
     items = torch.arange(60) % ITEMS
     batch = as_batch(model, [items], TASTE[items])
-    state.buffers[tally.LABELS] = torch.tensor([[60.0, 0.0, 1.0]], dtype=torch.float64)
+    state.buffers[LABELS] = torch.tensor([[60.0, 0.0, 1.0]], dtype=torch.float64)
     rows = torch.stack([torch.cat([torch.zeros(ITEMS + 1, table.width), some], dim=1).double() for some in claims])
     held = HeldModels(
         torch.zeros(count, state.dense.shape[1]).double(),

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from alphaedge.core import tally
 from alphaedge.core.gradients import Gradients, OneAtATime, Stacked
+from alphaedge.core.labels import LARGEST, standardise
 from alphaedge.core.model import IdTable, Model
 from alphaedge.core.model_check import as_batch
 from alphaedge.core.online import Online, learn, predict
@@ -49,15 +50,15 @@ def test_labels_are_standardised_by_all_labels_so_far(seed: int, batches: int) -
     labels = torch.randn(batches, 1, 7, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * 5 + 3
     statistics = torch.zeros(1, 3, dtype=torch.float64)
     for batch in labels:
-        found, statistics = tally.standardise(statistics, batch)
+        found, statistics = standardise(statistics, batch)
     seen = labels.flatten().numpy()
-    expected = np.clip((labels[-1, 0].numpy() - seen.mean()) / seen.std(), -tally.LARGEST, tally.LARGEST)
+    expected = np.clip((labels[-1, 0].numpy() - seen.mean()) / seen.std(), -LARGEST, LARGEST)
     np.testing.assert_allclose(found[0], expected, atol=1e-9)
     np.testing.assert_allclose(statistics[0], [seen.size, seen.mean(), seen.var()], atol=1e-9)
 
 
 def test_labels_that_do_not_vary_have_no_tendency() -> None:
-    found, _ = tally.standardise(torch.zeros(2, 3), torch.ones(2, 5))
+    found, _ = standardise(torch.zeros(2, 3), torch.ones(2, 5))
     assert torch.equal(found, torch.zeros(2, 5))
 
 
@@ -123,7 +124,7 @@ def test_a_model_is_told_what_was_known_before_the_batch(stacked: bool) -> None:
     torch.testing.assert_close(predict(state, batch, gradients)[0], expected())
     learn(state, batch, gradients, Online(Adam(0.01)))
     assert float(tallies(state)[3, 0]) == 2
-    z, _ = tally.standardise(torch.zeros(1, 3, dtype=torch.float64), batch.labels)
+    z, _ = standardise(torch.zeros(1, 3, dtype=torch.float64), batch.labels)
     own = torch.tensor([[2, float(z[0, 0] + z[0, 1])], [2, float(z[0, 0] + z[0, 1])], [1, float(z[0, 2])]]).double()
     known = torch.stack([tally.rate(own), tally.rate(own), torch.log1p(own[:, 0]) / 4], dim=1)
     torch.testing.assert_close(predict(state, batch, gradients)[0], expected())

@@ -56,6 +56,7 @@ def demo(
     categories: shared.Categories = None,
     numbers: shared.Numbers = None,
     only: shared.Only = False,
+    last: shared.Last = None,
     task: shared.Task = None,
     seed: Annotated[int, typer.Option(help="Seed of the synthetic store.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON at the end, nothing else.")] = False,

@@ -36,6 +36,10 @@ Only = Annotated[
         "--only", help="Learn from the named columns only. Default: the others too.", rich_help_panel=TABLE_PANEL
     ),
 ]
+Last = Annotated[
+    str | None,
+    _column("Number column with the newest known value of the label; none if there is none. Default: guessed."),
+]
 Task = Annotated[str | None, option("auto, classify or regress. Default: auto.", panel=TABLE_PANEL, metavar="TASK")]
 
 Rows = Annotated[int | None, option("Use at most this many events, those after the first quarter. Default: all.")]

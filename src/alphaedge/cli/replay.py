@@ -87,6 +87,7 @@ def replay(
     categories: shared.Categories = None,
     numbers: shared.Numbers = None,
     only: shared.Only = False,
+    last: shared.Last = None,
     task: shared.Task = None,
     time_unit: Annotated[
         str | None,
@@ -162,6 +163,8 @@ def replay(
         )
         dataset.check_table(overrides)
         settings = config.build(overrides)
+        if settings.table is not None:
+            settings = settings.resolved()
         unit = parse_duration("time_unit", time_unit) if time_unit is not None else None
         options = replace(
             options, batch_size=settings.size, time_unit=unit or TIME_UNIT_SECONDS.get(settings.data, 1.0)
@@ -171,7 +174,11 @@ def replay(
         events_of_all = dataset.load_dataset(settings, console)
         if print_config:
             section = model_section(
-                events_of_all, name=model or "model", batch_size=settings.size, rate=settings.base.rate
+                events_of_all,
+                name=model or "model",
+                batch_size=settings.size,
+                rate=settings.base.rate,
+                builtin=settings.model if settings.table else None,
             )
             sys.stdout.write(section)
             return

@@ -56,6 +56,7 @@ def simulate(
     categories: options.Categories = None,
     numbers: options.Numbers = None,
     only: options.Only = False,
+    last: options.Last = None,
     task: options.Task = None,
     model: Annotated[
         str | None, option("Model, such as mlp or change for airquality. Default: the data set's.")
@@ -68,10 +69,14 @@ def simulate(
             metavar="NAME,...",
         ),
     ] = None,
-    seeds: Annotated[int | None, option("Runs of each method, each with its own seed. Default: 1.")] = None,
+    seeds: Annotated[
+        int | None, option("Runs of each method, each with its own seed. Default: 3 for a table, else 1.")
+    ] = None,
     edges: Annotated[int | None, option("Edges of the synthetic data set. Default: 24.")] = None,
     events: Annotated[int | None, option("Events per edge of the synthetic data set. Default: 20000.")] = None,
-    batch_size: Annotated[int | None, option("Events per batch. Default: the data set's.")] = None,
+    batch_size: Annotated[
+        int | None, option("Events per batch. Default: the data set's; a table's follows from its rows.")
+    ] = None,
     rate: Annotated[float | None, option("Learning rate of Adam. Default: the model's.")] = None,
     clock: Annotated[str | None, option("event-time, or batch-index for lock-step. Default: event-time.")] = None,
     executor: Annotated[str | None, option("stacked, or one-at-a-time for debugging. Default: stacked.")] = None,
@@ -79,7 +84,9 @@ def simulate(
     memory: Annotated[
         str | None, option("Memory for all processes together, such as 8G. Default: as it comes.", metavar="SIZE")
     ] = None,
-    aggregate_every: Annotated[int | None, option("E: batches per aggregation. Default: 10.", panel=_METHOD)] = None,
+    aggregate_every: Annotated[
+        int | None, option("E: batches per aggregation. Default: 10; 5 to 10 for a table.", panel=_METHOD)
+    ] = None,
     peers: Annotated[int | None, option("K: neighbours of an edge. Default: 5.", panel=_METHOD)] = None,
     replace: Annotated[int | None, option("K': neighbours replaced per selection. Default: 1.", panel=_METHOD)] = None,
     select_every: Annotated[int | None, option("m: aggregations per selection. Default: 1.", panel=_METHOD)] = None,

@@ -45,7 +45,7 @@ def run_with_progress(
     )
     reports: dict[str, Report] = {}
     lines: dict[str, Any] = {}
-    runs = len(settings.methods) * settings.seeds
+    runs = len(settings.methods) * settings.runs
     started = perf_counter()
     with bar:
         whole = bar.add_task(f"{settings.data}, {runs} {'run' if runs == 1 else 'runs'}", total=1, score="")

@@ -47,6 +47,7 @@ def sweep(
     categories: options.Categories = None,
     numbers: options.Numbers = None,
     only: options.Only = False,
+    last: options.Last = None,
     task: options.Task = None,
     rows: options.Rows = None,
     methods: Annotated[

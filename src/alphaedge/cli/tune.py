@@ -33,6 +33,7 @@ def tune(
     categories: options.Categories = None,
     numbers: options.Numbers = None,
     only: options.Only = False,
+    last: options.Last = None,
     task: options.Task = None,
     rows: options.Rows = None,
     method: Annotated[

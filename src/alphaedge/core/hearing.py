@@ -22,8 +22,9 @@ from torch import Tensor
 
 from alphaedge.core.aggregation import Mixing
 from alphaedge.core.batch import Batch
+from alphaedge.core.labels import LABELS, deviations
 from alphaedge.core.links import Link, Links
-from alphaedge.core.tally import COLUMNS, LABELS, deviations, possible, rate
+from alphaedge.core.tally import COLUMNS, possible, rate
 
 MEMORY: Final = 0.95  # of a round
 FIRST_TRUST: Final = 0.5
@@ -63,12 +64,13 @@ def trust_in(link: Link) -> float:
 
 def _evidence(mixing: Mixing, claims: dict[int, Tensor]) -> tuple[Tensor, Tensor]:
     """Sums of z r and of r^2 over all examples, for every peer, [g, P]."""
-    statistics = mixing.models.buffers[LABELS]
+    buffers, model = mixing.models.buffers, mixing.gradients.model
     agreed = size = mixing.records.new_zeros(mixing.present.shape)
     for batch in mixing.batches:
         rates = sum(_rates(mixing, t, claims[t], batch) for t in claims)
         assert isinstance(rates, Tensor)
-        labels = deviations(statistics, batch.labels).unsqueeze(1)
+        changes = model.changes(buffers, batch.inputs, batch.labels)
+        labels = deviations(buffers[LABELS], changes).unsqueeze(1)
         agreed, size = agreed + (labels * rates).sum(2), size + rates.square().sum(2)
     return agreed, size
 

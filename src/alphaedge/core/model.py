@@ -19,18 +19,33 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
+from alphaedge.core import labels as label_statistics
 from alphaedge.core import tally
+from alphaedge.core.labels import LABELS, LEVEL
+from alphaedge.core.ridge import Ridge
 from alphaedge.errors import InvalidValue, ModelError, check_choice
 
+LOG_DELTA: Final = 0.2  # of a logarithm: a change by a fifth
+LARGEST_LOG: Final = 80.0  # so that a wild output stays a finite float32
 LossFunction = Callable[[Tensor, Tensor], Tensor]
+
+
+def _identity(values: Tensor) -> Tensor:
+    return values
 
 
 @final
 class Loss(NamedTuple):
-    """A training loss (outputs, labels -> mean) and the link from a module's output to a prediction."""
+    """A training loss (outputs, labels -> mean) and the link from a module's output to a prediction.
+
+    centre: from what is known of the labels [3] to where a centred model's outputs are counted from, and their unit.
+    inverse: from a label to the output that would predict it, where there is one: the inverse of the link.
+    """
 
     function: LossFunction
     link: Callable[[Tensor], Tensor]
+    centre: Callable[[Tensor], tuple[Tensor, Tensor]] = label_statistics.mean_and_deviation
+    inverse: Callable[[Tensor], Tensor] = _identity
 
 
 def _squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
@@ -43,15 +58,25 @@ def _relative_error(outputs: Tensor, labels: Tensor) -> Tensor:
     return ((outputs - labels).abs() / size).mean()
 
 
+def _logarithm(labels: Tensor) -> Tensor:
+    return labels.clamp(min=0).log1p()
+
+
+def _log_error(outputs: Tensor, labels: Tensor) -> Tensor:
+    # Squared for changes by less than LOG_DELTA, absolute beyond: one leap does not outweigh a hundred usual hours.
+    return 2 * F.huber_loss(outputs, _logarithm(labels), delta=LOG_DELTA)
+
+
 def _cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
     # binary_cross_entropy_with_logits in fewer operations: -y log s(x) - (1 - y) log s(-x) = softplus(x) - y x
     return (F.softplus(outputs) - labels * outputs).mean()
 
 
 LOSSES: Final[Mapping[str, Loss]] = {
-    "bce": Loss(_cross_entropy, torch.sigmoid),
-    "mse": Loss(_squared_error, lambda outputs: outputs),
-    "smape": Loss(_relative_error, lambda outputs: outputs),
+    "bce": Loss(_cross_entropy, torch.sigmoid, label_statistics.log_odds),
+    "mse": Loss(_squared_error, _identity),
+    "log": Loss(_log_error, lambda outputs: torch.expm1(outputs.clamp(0, LARGEST_LOG)), inverse=_logarithm),
+    "smape": Loss(_relative_error, _identity),
 }
 
 
@@ -110,7 +135,12 @@ class Model:
     fields: the batch fields that ``forward`` takes, in order.
     tables: the id tables among its parameters, if any.
     tallies: id fields whose tallies ``forward`` takes, in order: three numbers for each example, [B, 3] (core.tally).
-    loss: ``"bce"`` (outputs are logits), ``"mse"``, or a ``Loss`` of your own.
+    loss: ``"bce"`` (outputs are logits), ``"mse"``, ``"smape"``, ``"log"`` for numbers of 0 or more that change by
+        factors (outputs are logarithms), or a ``Loss`` of your own.
+    centre: whether the module's outputs are counted from the labels so far, in their unit (core.labels).
+    ridge: a part of the module with a vector ``weight`` that is solved for, and its inputs' ``gram`` (core.ridge).
+    last: a number field with the newest known value of the label (the first of its numbers): outputs are counted from
+        it, in the unit of the changes since then.
 
     Parameters with ``requires_grad=False`` are constants: neither trained nor mixed.
 
@@ -127,6 +157,9 @@ class Model:
         tables: Sequence[IdTable] = (),
         tallies: Sequence[str] = (),
         loss: str | Loss = "bce",
+        centre: bool = False,
+        last: str | None = None,
+        ridge: str | None = None,
     ) -> None:
         if not fields:
             raise InvalidValue("fields", list(fields), "at least one field name")
@@ -136,6 +169,10 @@ class Model:
         self.module = module
         self.fields = tuple(fields)
         self.loss = loss
+        if last is not None:
+            check_choice("last", last, fields)
+        self.last = None if last is None else self.fields.index(last)
+        self.centred = centre or last is not None
         parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}
         if not parameters:
             raise InvalidValue("module", type(module).__name__, "a module with at least one trainable parameter")
@@ -152,6 +189,7 @@ class Model:
                 offset += parameter.numel()
         self.dense_layout = tuple(dense)
         self.dense_size = offset
+        self.ridge = None if ridge is None else _ridge(ridge, dense, module, self.centred)
         self._names = [s.name for s in dense] + in_tables
         named = [self.fields[f] for table in self.tables for f in table.fields]
         if len(set(named)) < len(named):
@@ -177,8 +215,11 @@ class Model:
     def initial_buffers(self) -> dict[str, Tensor]:
         """Buffers (running statistics and the like) and untrained parameters, by name."""
         frozen = {n: p.detach().clone() for n, p in self.module.named_parameters() if not p.requires_grad}
-        labels = {tally.LABELS: next(self.module.parameters()).new_zeros(3, dtype=self.dtype)} if self.tallies else {}
-        return frozen | {n: b.detach().clone() for n, b in self.module.named_buffers()} | labels
+        own = {LABELS: 3} if self.tallies or self.centred else {}
+        own |= {LEVEL: 1} if self.last is not None else {}
+        some = next(self.module.parameters()).detach()
+        known = {name: some.new_zeros(size, dtype=self.dtype) for name, size in own.items()}
+        return frozen | {n: b.detach().clone() for n, b in self.module.named_buffers()} | known
 
     def statistics(self) -> tuple[str, ...]:
         """The names of floating-point buffers: running statistics that may be mixed like parameters."""
@@ -222,7 +263,7 @@ class Model:
             for v, s in zip(values[: len(self.dense_layout)], self.dense_layout, strict=True)
         ]
         named = dict(zip(self._names, [*shaped, *values[len(self.dense_layout) :]], strict=True))
-        state = {f"module.{name}": value for name, value in {**named, **buffers}.items() if name != tally.LABELS}
+        state = {f"module.{name}": value for name, value in {**named, **buffers}.items() if name not in (LABELS, LEVEL)}
         outputs, moved = functional_call(self._caller, state, tuple(inputs))
         buffers.update({name: moved[name] for name in buffers if name in moved})
         examples = inputs[0].shape[0]
@@ -230,7 +271,25 @@ class Model:
             found = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
             name = type(self.module).__name__
             raise InvalidValue(f"output of {name}", found, f"({examples},) or ({examples}, 1), one number per example")
-        return outputs.reshape(examples)
+        return self.placed(outputs.reshape(examples), buffers, inputs)
+
+    def placed(self, outputs: Tensor, buffers: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Tensor:
+        """One edge's outputs [B] counted from where the module's are, if the model is centred."""
+        if not self.centred:
+            return outputs
+        start, unit = self.loss.centre(buffers[LABELS])
+        placed = start + unit * outputs
+        return placed if self.last is None else self._last(buffers, inputs) + placed
+
+    def changes(self, buffers: Mapping[str, Tensor], inputs: Sequence[Tensor], labels: Tensor) -> Tensor:
+        """Labels [k, B] of k edges less the last values; the labels themselves, if the model has none."""
+        known = self.loss.inverse(labels)
+        return known if self.last is None else known - self._last(buffers, inputs)
+
+    def _last(self, buffers: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Tensor:
+        assert self.last is not None
+        values = self.loss.inverse(inputs[self.last][..., 0])
+        return torch.where(values.isnan(), buffers[LEVEL], values)
 
 
 class _Caller(nn.Module):
@@ -287,6 +346,16 @@ def _table_layout(
         raise InvalidValue(f"tables[{name}].parameters", sorted(rows), "the same number of rows in each parameter")
     tallied = any(field in tallies for field in table.fields)
     return TableLayout(name, tuple(fields.index(f) for f in table.fields), tuple(columns), rows.pop(), width, tallied)
+
+
+def _ridge(part: str, dense: Sequence[_Slice], module: nn.Module, centred: bool) -> Ridge:
+    weights = {s.name: s for s in dense if len(s.shape) == 1}
+    check_choice("ridge", f"{part}.weight", weights)
+    check_choice("ridge", f"{part}.gram", dict(module.named_buffers()))
+    if not centred:
+        raise InvalidValue("centre", False, "True for a model with a ridge, which is solved in the unit of the labels")
+    found = weights[f"{part}.weight"]
+    return Ridge(found.start, found.stop, f"{part}.gram")
 
 
 def _tallied_field(name: str, fields: Sequence[str], tables: Sequence[TableLayout]) -> tuple[int, int]:

@@ -33,7 +33,7 @@ def check_renumbering(model: Model, inputs: Sequence[Tensor]) -> Tensor:
     with torch.no_grad():
         model.module.eval()
         whole = [*(x.to(model.dtype) if x.is_floating_point() else x for x in inputs), *model.untold(len(found))]
-        plain = model.module(*whole).reshape(-1)
+        plain = model.placed(model.module(*whole).reshape(-1), model.initial_buffers(), whole)
     if not torch.allclose(found, plain, rtol=1e-3, atol=1e-5):
         names = ", ".join(t.name for t in model.tables)
         raise ModelError(

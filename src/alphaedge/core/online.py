@@ -14,13 +14,15 @@ import torch
 from torch import Tensor
 
 from alphaedge.core.batch import Batch
-from alphaedge.core.gradients import Gradients
+from alphaedge.core.gradients import Gradient, Gradients
+from alphaedge.core.labels import LABELS, LEVEL, mean_so_far, standardise
 from alphaedge.core.model import Model
 from alphaedge.core.optimizer import Optimizer
+from alphaedge.core.ridge import Ridge, step
 from alphaedge.core.rule_check import check_rule
 from alphaedge.core.rules.optimizer.adam import Adam
 from alphaedge.core.state import ModelState, TableState
-from alphaedge.core.tally import COLUMNS, LABELS, count, standardise
+from alphaedge.core.tally import COLUMNS, count, tell, unexplained
 from alphaedge.errors import check_number
 
 
@@ -62,20 +64,29 @@ def learn(models: ModelState, batch: Batch, gradients: Gradients, online: Online
     for _ in range(online.local_steps):
         found = _step(models, batch, gradients, online)
         first = first or found
-    if gradients.model.tallies:
-        _count(models, batch, gradients.model)
     assert first is not None
+    if LABELS in models.buffers:
+        _count(models, batch, gradients.model, first[0])
     return first
 
 
-def _count(models: ModelState, batch: Batch, model: Model) -> None:
-    """Add the batch to the tallies of its ids; the model has learned from it by what was known before."""
-    labels, models.buffers[LABELS] = standardise(models.buffers[LABELS], batch.labels)
+def _count(models: ModelState, batch: Batch, model: Model, outputs: Tensor) -> None:
+    """Add the batch to what is known of labels and ids; the model has learned from it by what was known before."""
+    before, known = models.buffers[LABELS], model.loss.inverse(batch.labels)
+    labels, models.buffers[LABELS] = standardise(before, model.changes(models.buffers, batch.inputs, batch.labels))
+    if model.last is not None:
+        models.buffers[LEVEL] = mean_so_far(models.buffers[LEVEL], before, known)
+    unit = torch.where(before[:, 0] > 0, model.loss.centre(before)[1], 0)
     for table, layout, rows in zip(models.tables, model.tables, batch.rows, strict=True):
         if layout.tallied:
             own = table.value.view(-1, table.value.shape[2])[:, table.width : table.width + COLUMNS]
-            flat = table.flat(rows).view(rows.shape)
-            count(own, [flat.gather(1, batch.inputs[field]) for field in layout.fields], labels)
+            flat = table.flat(rows)
+            told = tell(table.gather(flat), table.width)[..., 0] if model.ridge else None
+            for field in layout.fields:
+                place, counted = batch.inputs[field], labels
+                if told is not None:
+                    counted = unexplained(known - outputs, unit, told.gather(1, place), labels)
+                count(own, [flat.view(rows.shape).gather(1, place)], counted)
 
 
 def _step(models: ModelState, batch: Batch, gradients: Gradients, online: Online) -> tuple[Tensor, Tensor]:
@@ -84,8 +95,14 @@ def _step(models: ModelState, batch: Batch, gradients: Gradients, online: Online
     taken = [t.take(p) for t, p in zip(models.tables, places, strict=True)]
     rows = [some[0] for some in taken]
     found = gradients.gradient(models.dense, rows, models.buffers, batch.inputs, batch.labels)
+    if gradients.model.centred:
+        found = _where_labels_are_known(found, models.buffers[LABELS])
     steps += 1
+    solved = _solve(gradients.model, models, found, batch)
     online.optimizer.update(models.dense, models.dense_m, models.dense_v, found.dense, steps)
+    if solved is not None:
+        ridge, weights = solved
+        ridge.weights(models.dense).copy_(weights)
     for table, batch_rows, place, some, slope in zip(models.tables, batch.rows, places, taken, found.rows, strict=True):
         if rule.lazy_rows:
             parameters = table.parameters(some)
@@ -96,6 +113,22 @@ def _step(models: ModelState, batch: Batch, gradients: Gradients, online: Online
             _move_every_row(table, batch_rows, slope, rule, steps)
     models.buffers.update(found.buffers)
     return found.outputs, found.losses
+
+
+def _solve(model: Model, models: ModelState, found: Gradient, batch: Batch) -> tuple[Ridge, Tensor] | None:
+    """The weights [k, F] of the model's ridge after the batch, if it has one."""
+    ridge = model.ridge
+    if ridge is None:
+        return None
+    _, unit = model.loss.centre(models.buffers[LABELS])
+    moves = step(found.buffers[ridge.gram], ridge.weights(found.dense), unit, batch.labels.shape[1])
+    return ridge, ridge.weights(models.dense) + moves
+
+
+def _where_labels_are_known(found: Gradient, statistics: Tensor) -> Gradient:
+    """No gradient for edges without labels so far: how far off they are says nothing but where labels lie."""
+    known = (statistics[:, :1] > 0).to(found.dense.dtype)
+    return found._replace(dense=found.dense * known, rows=tuple(rows * known.unsqueeze(2) for rows in found.rows))
 
 
 def _move_every_row(table: TableState, rows: Tensor, slope: Tensor, rule: Optimizer, steps: Tensor) -> None:

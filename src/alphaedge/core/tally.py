@@ -12,6 +12,9 @@ trust t_j in them, and c = ``SMOOTHING`` events without a tendency stand for wha
 An edge publishes its own tally alone, never what it has heard, so nothing is counted twice. Trust is learned
 (``core.hearing``): a peer is believed as far as its tallies have told the edge's own labels in advance.
 
+For a model with a ridge (core.ridge), S sums what the label leaves to explain beside everything but the id
+(``unexplained``), since labels alone would be counted as often as there are fields.
+
 A row of a tallied id table is [parameters | own tally | heard].
 """
 
@@ -21,13 +24,11 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from alphaedge.core.labels import LARGEST
+
 COLUMNS: Final = 2  # of a tally: events, and the sum of their standardised labels
 TOLD: Final = 3  # what a model is told of an id: rate, own rate, amount
 SMOOTHING: Final = 4.0
-LABELS: Final = "alphaedge.labels"  # a buffer [3]: labels seen, their mean and their variance
-LABEL_MEMORY: Final = 20_000.0  # labels after which older ones fade
-LARGEST: Final = 10.0  # standard deviations that a label counts at most, so that one outlier is no reputation
-SMALLEST_VARIANCE: Final = 1e-12
 
 
 def tell(rows: Tensor, width: int) -> Tensor:
@@ -42,23 +43,17 @@ def rate(tallies: Tensor) -> Tensor:
     return tallies[..., 1] / (tallies[..., 0] + SMOOTHING)
 
 
-def standardise(statistics: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Labels [k, B] in deviations from the mean of all so far, these included; and the statistics [k, 3] after them."""
-    seen, mean, variance = statistics.unbind(1)
-    new, past = labels.shape[1], seen.clamp(max=LABEL_MEMORY)
-    spread, middle = torch.var_mean(labels, dim=1, correction=0)
-    share, gap = new / (past + new), middle - mean
-    # The batch update of Chan, Golub and LeVeque, with a bounded weight of the past.
-    variance = (1 - share) * variance + share * spread + share * (1 - share) * gap * gap
-    after = torch.stack([seen + new, mean + share * gap, variance], dim=1)
-    return deviations(after, labels), after
+def unexplained(errors: Tensor, unit: Tensor, rates: Tensor, labels: Tensor) -> Tensor:
+    """What to count of ids for a model with a ridge: what a label leaves to explain beside all but the id, [k, B].
 
-
-def deviations(statistics: Tensor, labels: Tensor) -> Tensor:
-    """Labels [k, B] in standard deviations from the mean; 0 if they do not vary."""
-    _, mean, variance = statistics.unsqueeze(2).unbind(1)
-    scale = torch.where(variance > SMALLEST_VARIANCE, variance.clamp(min=SMALLEST_VARIANCE).rsqrt(), 0)
-    return ((labels - mean) * scale).clamp(-LARGEST, LARGEST)
+    errors [k, B]: labels less outputs. unit [k]: of the labels, 0 where it is not known yet; ``labels`` count then.
+    rates [k, B]: of the ids as the model was told, at a weight of about 1. A mean of labels would hold the effects of
+    everything that happens to come with an id; this is what recursive fits of one effect at a time use.
+    """
+    known = unit.unsqueeze(1) > 0
+    return torch.where(known, errors / torch.where(known, unit.unsqueeze(1), 1) + rates, labels).clamp(
+        -LARGEST, LARGEST
+    )
 
 
 def count(tallies: Tensor, places: Sequence[Tensor], labels: Tensor) -> None:

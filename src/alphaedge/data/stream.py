@@ -36,6 +36,8 @@ class Dataset:
     clusters: a number for each edge, the same for edges that are alike and so the right peers; None if unknown.
     noise: the share of labels to flip, by edge, where the definition of a data set asks for it; each run draws which.
     names: of the edges; None: they are numbered. label_scale: about the size of the labels, for models that regress.
+    last: the number field with the newest known value of the label, if there is one. relative: whether the label is
+        never negative and changes by factors since then.
     values: what each number of an id or category field stands for, in canonical form (``alphaedge.values``);
         without them, its numbers are its values.
     notes: what the user should know of how the data were read; results keep them.
@@ -51,6 +53,8 @@ class Dataset:
     label_scale: float = 1.0
     values: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    last: str | None = None
+    relative: bool = False
 
     def __post_init__(self) -> None:
         check_choice("task", self.task, METRICS)
@@ -58,6 +62,8 @@ class Dataset:
             raise InvalidValue("streams", 0, "at least one edge")
         for edge, stream in enumerate(self.streams):
             _check_stream(f"edge {edge}", stream, self.fields, self.task)
+        if self.last is not None:
+            check_choice("last", self.last, [f.name for f in self.fields if f.kind == "number"])
         sizes = {field.name: field.size for field in self.fields if field.kind in KEYED}
         for name, values in self.values.items():
             check_choice("values", name, sizes)
@@ -76,6 +82,7 @@ class Dataset:
         categories: Sequence[str] = (),
         numbers: Sequence[str] = (),
         only: bool = False,
+        last: str = "",
         task: Literal["auto", "classify", "regress"] = "auto",
         name: str = "frame",
     ) -> "Dataset":
@@ -85,6 +92,7 @@ class Dataset:
         time, edge, label: columns; a time is a date, a date with time of day, or a number.
         ids, categories, numbers: columns to learn from. A column of arrays of one length is one field of numbers. The
             kinds of the other columns are guessed; only: they are not used.
+        last: of the numbers, the newest known value of the label, or ``none``.
         task: ``classify`` a label of two values (the larger one is positive), ``regress`` a number, or ``auto``.
 
         >>> import polars as pl
@@ -94,8 +102,19 @@ class Dataset:
         """
         from alphaedge.data.table import Table, from_frame  # here, since tables become data sets
 
-        columns = {"ids": tuple(ids), "categories": tuple(categories), "numbers": tuple(numbers)}
-        return from_frame(frame, Table(file=name, time=time, edge=edge, label=label, **columns, only=only, task=task))
+        table = Table(
+            file=name,
+            time=time,
+            edge=edge,
+            label=label,
+            ids=tuple(ids),
+            categories=tuple(categories),
+            numbers=tuple(numbers),
+            only=only,
+            last=last,
+            task=task,
+        )
+        return from_frame(frame, table)
 
     @property
     def metric(self) -> str:

@@ -18,6 +18,7 @@ from alphaedge.errors import InvalidValue, ModelError
 from alphaedge.import_path import make_object
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp
+from alphaedge.models.table_model import table_model
 from alphaedge.names import check_name
 from alphaedge.settings import MethodSettings, RowOptimizer, check_method, online
 
@@ -30,7 +31,7 @@ NatsUrl = Annotated[
     str, Meta(pattern=r"^(nats|tls)://[^/@\s]+\Z", description="tls://host:port (or nats://, with --insecure)")
 ]
 Bucket = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+\Z", description="letters, digits, dashes and underscores")]
-Builtin = Literal["deepfm", "mlp"]
+Builtin = Literal["deepfm", "mlp", "table"]
 BUILTINS: Final = get_args(Builtin)
 LOSSES: Final = {"classify": "bce", "regress": "mse"}
 
@@ -58,7 +59,8 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     A factory returns an ``alphaedge.Model``, or an ``nn.Module`` that takes the fields in their order; then ``tables``
     names its id tables. tallies: id or category fields whose tallies the model is told, after its fields; None is all
     ids for the built-in deepfm, none for others. label_scale: about the size of the labels, to regress. batch_size:
-    labels per online step.
+    labels per online step. last, relative: of the built-in table, the number field with the newest known value of the
+    label, and whether the label is never negative and changes by factors since then.
     optimizer: import path of an optimizer of your own, in the place of Adam; ``rate`` is then not used.
     """
 
@@ -71,6 +73,8 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     tallies: tuple[str, ...] | None = None
     hidden: tuple[int, ...] = (32,)
     label_scale: Positive = 1.0
+    last: str | None = None
+    relative: bool = False
     batch_size: Count = 50
     rate: Positive = 0.003
     optimizer: str | None = None
@@ -90,6 +94,11 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         keyed = [f.name for f in self.fields if f.kind in KEYED]
         if self.builtin == "mlp" and keyed:
             raise InvalidValue("model.builtin", "mlp", f"deepfm: mlp has no rows for the values of {', '.join(keyed)}")
+        if self.builtin == "table" and self.task == "classify":
+            raise InvalidValue("model.builtin", "table", "deepfm, to classify")
+        if self.last is not None and (self.builtin != "table" or self.last not in self._numbers):
+            allowed = f'one of the numbers {", ".join(self._numbers)}, with builtin = "table"'
+            raise InvalidValue("model.last", self.last, allowed)
         _ = self.online  # refuse an invalid optimizer now, not when it is first used
 
     def make(self) -> Model:
@@ -106,6 +115,8 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 tallies=self.tallies,
                 loss=loss,
             )
+        if self.builtin == "table":
+            return table_model(fields, hidden=self.hidden, last=self.last, relative=self.relative)
         if self.builtin == "mlp":
             return mlp(fields, hidden=self.hidden, label_scale=self.label_scale, normalise=True, loss=loss)
         made = self._call_factory()
@@ -121,6 +132,10 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 f"model.factory: {self.factory} returns {type(made).__name__}, not an nn.Module or alphaedge.Model"
             )
         return made
+
+    @property
+    def _numbers(self) -> list[str]:
+        return [f.name for f in self.fields if f.kind == "number"]
 
     @property
     def online(self) -> Online:

@@ -41,7 +41,7 @@ class SweepCell(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def runs(self) -> int:
         """How many seeds."""
-        return self.whole.seeds
+        return self.whole.runs
 
     def settings(self) -> Settings:
         """The settings of the simulation. An edge that learns alone has no use for those of the method."""

@@ -10,6 +10,7 @@ import msgspec
 import tomli_w
 
 from alphaedge.core.fields import KEYED, Field
+from alphaedge.errors import InvalidValue
 from alphaedge.fleet.folders import write_fleet
 from alphaedge.fleet.layout import Fleet, addresses
 from alphaedge.fleet_state import STATE_FILE, FleetState
@@ -75,14 +76,18 @@ def _model(state: FleetState, settings: Settings, factory: str | None) -> dict[s
         name=MODEL_NAME,
         batch_size=state.batch_size,
         rate=settings.model_rate,
+        builtin=state.builtin,
     )
     model: dict[str, Any] = tomllib.loads(text)["model"]
     model |= {"id_rows": settings.row_optimizer, "id_rate": settings.id_rate, "local_steps": settings.local_steps}
     if settings.optimizer is not None:
         model["optimizer"] = settings.optimizer
     if factory is not None:
-        model = {key: value for key, value in model.items() if key not in ("builtin", "hidden", "label_scale")}
-        model["factory"] = factory
+        of_builtins = ("builtin", "hidden", "label_scale", "last", "relative")
+        model = {key: value for key, value in model.items() if key not in of_builtins} | {"factory": factory}
+    elif state.builtin is None:
+        allowed = "MODULE:FACTORY of the model that the simulation was given"
+        raise InvalidValue("model", None, allowed)
     return model
 
 

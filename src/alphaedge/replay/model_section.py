@@ -8,21 +8,30 @@ from alphaedge.core.fields import KEYED, Field
 from alphaedge.data.stream import Dataset
 from alphaedge.fleet_state import Description
 
-MLP_HIDDEN: Final = (64, 32)  # as in the simulator; a DeepFM has the default of edges
+MLP_HIDDEN: Final = (64, 32)  # as in the simulator; others have the default of edges
 
 
 def model_section(
-    data: Dataset | Description, *, name: str = "model", batch_size: int = 50, rate: float | None = None
+    data: Dataset | Description,
+    *,
+    name: str = "model",
+    batch_size: int = 50,
+    rate: float | None = None,
+    builtin: str | None = None,
 ) -> str:
     """Return the ``[model]`` section that fits a data set, as TOML. Rows of ids learn by Adagrad, the edges' default.
 
-    rate: the learning rate of Adam; None: the default of edges.
+    rate: the learning rate of Adam; None: the default of edges. builtin: the built-in model; None: what the simulator's
+    data sets have, a DeepFM to classify or where there are ids, else an MLP.
     """
     deepfm = data.task == "classify" or any(f.kind in KEYED for f in data.fields)
-    model: dict[str, Any] = {"name": name, "builtin": "deepfm" if deepfm else "mlp", "task": data.task}
-    if not deepfm:
+    chosen = builtin or ("deepfm" if deepfm else "mlp")
+    model: dict[str, Any] = {"name": name, "builtin": chosen, "task": data.task}
+    if chosen == "mlp":
         model["hidden"] = MLP_HIDDEN
-    if data.task == "regress":
+    if chosen == "table" and data.last is not None:
+        model |= {"last": data.last, "relative": data.relative}
+    elif chosen != "table" and data.task == "regress":
         model["label_scale"] = data.label_scale
     model["batch_size"] = batch_size
     if rate is not None:

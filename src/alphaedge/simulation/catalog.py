@@ -5,16 +5,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, final
 
-from alphaedge.core.fields import KEYED
 from alphaedge.core.model import Model
 from alphaedge.data import airquality, completejourney, movielens, tafeng, worlds
 from alphaedge.data.archive import Archive
 from alphaedge.data.packages import birthdays, expedia, film_genres, flights, ml100k, online_retail, parking
 from alphaedge.data.packages.package import Package
-from alphaedge.data.stream import Dataset
+from alphaedge.data.stream import Dataset, Task
+from alphaedge.errors import InvalidValue
 from alphaedge.models.change import change
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp
+from alphaedge.models.table_model import table_model
 from alphaedge.settings import RowOptimizer
 
 
@@ -60,18 +61,26 @@ def _change(data: Dataset) -> Model:
     return change(data.fields, hours=airquality.HOURS)
 
 
-def _either(data: Dataset) -> Model:
+def _table_model(data: Dataset) -> Model:
+    if data.task == "classify":
+        raise InvalidValue("model", "table", "deepfm, to classify")
+    return table_model(data.fields, last=data.last, relative=data.relative)
+
+
+def _table_deepfm(data: Dataset) -> Model:
     if data.task == "classify":
         return _deepfm(data)
-    if any(f.kind in KEYED for f in data.fields):
-        return deepfm(data.fields, hidden=(32,), spread=0.003, label_scale=data.label_scale, normalise=True, loss="mse")
-    return _mlp(data)
+    return deepfm(data.fields, hidden=(32,), spread=0.003, label_scale=data.label_scale, normalise=True, loss="mse")
 
 
 # Rates were chosen on the first quarters (docs/decisions/0018); they grow with the square root of the batch size.
 _CLICKS: Final = {"deepfm": Base(_deepfm, 0.01, "adagrad")}
 _LARGE_BATCHES: Final = {"deepfm": Base(_deepfm, 0.03, "adagrad")}
 _NUMBERS: Final = {"mlp": Base(_mlp, 0.01)}
+_TABLES: Final = {  # to classify, and to regress (docs/decisions/0020)
+    "deepfm": Base(_table_deepfm, 0.01, "adagrad"),
+    "table": Base(_table_model, 0.001, "adagrad"),
+}
 _STORE: Final = {"deepfm": Base(_small_deepfm, 0.005)}
 
 
@@ -79,8 +88,13 @@ def _world(name: str) -> Source:
     return Source(f"a small store: {worlds.WORLDS[name].what}", 20, _STORE, partial(worlds.load, name))
 
 
-# For a table and for data from Python alike: a fleet can be made of either, with the built-in models of live edges.
-OWN_DATA: Final = Base(_either, 0.01, "adagrad")
+def own_model(task: Task) -> str:
+    """The base model, among those of the catalog's table, for a table and for data from Python alike.
+
+    Both are built-in models of live edges, so that a fleet can be made of either.
+    """
+    return "table" if task == "regress" else "deepfm"
+
 
 CATALOG: Final[Mapping[str, Source]] = {
     "synthetic": Source("a store in regions, made up", 50, _STORE),
@@ -116,5 +130,5 @@ CATALOG: Final[Mapping[str, Source]] = {
     "birthdays": Source("births in 51 states", 50, _NUMBERS, birthdays.load, package=birthdays.PACKAGE),
     "film-genres": Source("MovieLens, 11 genres", 20, _CLICKS, film_genres.load, package=film_genres.PACKAGE),
     **{name: _world(name) for name in worlds.WORLDS},
-    "table": Source("a table of your own", 50, {"auto": OWN_DATA}),
+    "table": Source("a table of your own", 50, _TABLES),
 }

@@ -1,7 +1,8 @@
 """The settings of a simulation: what a configuration file holds and what the command line overrides."""
 
 from pathlib import Path
-from typing import Any, Literal, get_args
+from statistics import median
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
@@ -9,15 +10,19 @@ from alphaedge import toml
 from alphaedge.core.device import check_device
 from alphaedge.core.methods import METHODS
 from alphaedge.core.online import Online
+from alphaedge.data.stream import Task
 from alphaedge.data.synthetic import Store
-from alphaedge.data.table import Table, guess_columns
+from alphaedge.data.table import Table, count_by_edge, guess_columns
 from alphaedge.errors import InvalidValue, check_choice, check_number
 from alphaedge.import_path import is_import_path
 from alphaedge.settings import MethodSettings, RowOptimizer, check_method, method_name, online
 from alphaedge.simulation.batches import Clock
-from alphaedge.simulation.catalog import CATALOG, OWN_DATA, Base
+from alphaedge.simulation.catalog import CATALOG, Base, own_model
 from alphaedge.simulation.conditions import Conditions
 from alphaedge.simulation.memory.size import parse_size
+from alphaedge.simulation.pace import suited_pace
+
+TABLE_SEEDS: Final = 3
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -26,8 +31,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     data: a name of the catalog. model: one of its base models; None is its first.
     rows: at most so many events, those after the first quarter (Dataset.window); None is all.
     first: only this share of the events, the earliest of them; None is all.
-    seeds: how many runs of each method; run s uses seed s for the model's start, the data and all that is drawn.
-    batch_size, rate: events per batch, rate of the model's Adam; None is what suits the data and the model.
+    seeds: how many runs of each method; run s uses seed s for the model's start, the data and all that is drawn. None
+        is 3 for a table, else 1.
+    batch_size, rate: events per batch, rate of the model's Adam; None is what suits the data and the model. A table's
+        batch size and E follow from its rows per edge (simulation.pace).
     methods: names, or import paths of functions that make a ``Method``: ``package.module:name``, or with a name of your
         own in front, ``median=package.module:name``.
     optimizer: import path of an optimizer of your own, in the place of Adam; ``rate`` is then not used.
@@ -53,7 +60,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     model: str | None = None
     rows: int | None = None
     first: float | None = None
-    seeds: int = 1
+    seeds: int | None = None
     batch_size: int | None = None
     rate: float | None = None
     optimizer: str | None = None
@@ -82,8 +89,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             check_method("methods", name)
         if len({method_name(m) for m in self.methods}) < len(self.methods):
             raise InvalidValue("methods", list(self.methods), "each method once")
-        check_number("seeds", self.seeds, low=1, whole=True)
-        for name in ("rows", "batch_size"):
+        for name in ("seeds", "rows", "batch_size"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), low=1, whole=True)
         if self.first is not None:
@@ -107,8 +113,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def base(self) -> Base:
         """The base model of the data set."""
-        models = CATALOG[self.data].models
-        return models[self.model or next(iter(models))]
+        return CATALOG[self.data].models[self._model_name]
+
+    @property
+    def _model_name(self) -> str:
+        if self.table is not None and self.model is None and self.table.task != "auto":
+            return own_model(self.table.task)
+        return self.model or next(iter(CATALOG[self.data].models))
+
+    @property
+    def runs(self) -> int:
+        """Runs of each method."""
+        return self.seeds or (1 if self.table is None else TABLE_SEEDS)
 
     @property
     def size(self) -> int:
@@ -132,14 +148,29 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def resolved(self) -> "Settings":
         """The settings with what suits the data in the place of every None, and a table's columns guessed."""
-        model = self.model or next(iter(CATALOG[self.data].models))
-        table = guess_columns(self.table) if self.table else None
-        known = {"model": model, "batch_size": self.size, "rate": self.model_rate, "id_rows": self.row_optimizer}
-        return msgspec.structs.replace(self, **known, table=table)
+        if self.table is not None:
+            return msgspec.structs.replace(self, table=guess_columns(self.table))._paced()._filled()
+        return self._filled()
 
-    def for_own_data(self) -> "Settings":
+    def _filled(self) -> "Settings":
+        known = {"batch_size": self.size, "rate": self.model_rate, "id_rows": self.row_optimizer, "seeds": self.runs}
+        return msgspec.structs.replace(self, **known, model=self._model_name)
+
+    def _paced(self) -> "Settings":
+        """The settings of a table with the batch size and E that its rows suggest, where they are not named."""
+        every = self.method.aggregate_every
+        if self.table is None or (self.batch_size and every):
+            return self
+        counts = count_by_edge(self.table)
+        share = self.first or min(1.0, (self.rows or sum(counts)) / sum(counts))
+        pace = suited_pace(round(median(counts) * share), "classify" if self.table.task == "classify" else "regress")
+        method = msgspec.structs.replace(self.method, aggregate_every=every or pace.aggregate_every)
+        return msgspec.structs.replace(self, batch_size=self.batch_size or pace.batch_size, method=method)
+
+    def for_own_data(self, task: Task) -> "Settings":
         """The settings with what suits data from Python and their default model in the place of None."""
-        return msgspec.structs.replace(self, rate=self.rate or OWN_DATA.rate, id_rows=self.id_rows or OWN_DATA.rows)
+        base = CATALOG["table"].models[own_model(task)]
+        return msgspec.structs.replace(self, rate=self.rate or base.rate, id_rows=self.id_rows or base.rows)
 
     def toml(self) -> str:
         """The settings as a configuration file that gives this simulation again."""

@@ -23,6 +23,8 @@ def describe(data: Dataset) -> Description:
         task=data.task,
         fields=data.fields,
         label_scale=data.label_scale,
+        last=data.last,
+        relative=data.relative,
         values={name: tuple(values) for name, values in data.values.items()},
     )
 
@@ -103,7 +105,7 @@ class EndState:
         rows = there.nonzero().flatten()
         return rows[torch.from_numpy(last)[numbers[rows]].argsort(stable=True)]
 
-    def finish(self, method: str) -> FleetState | None:
+    def finish(self, method: str, builtin: str | None) -> FleetState | None:
         """The state of the whole fleet, now that the run has ended. Edges without a round have events only.
 
         None if the run went on from a checkpoint after some edges' last rounds: what they were then is not known.
@@ -123,6 +125,7 @@ class EndState:
             tensors.append(self._tensors.get(edge) or _events(self._data, edge, 0))
         return FleetState(
             method=method,
+            builtin=builtin,
             batch_size=size,
             description=describe(self._data),
             edges=tuple(edges),

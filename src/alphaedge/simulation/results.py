@@ -66,8 +66,8 @@ class Results:
         if beyond:
             messages.append(f"{beyond} pulls were staler than their peer was old: they got its initial model")
         if self.interrupted:
-            missing = len(self.methods) * self.settings.seeds - len(self._outcomes)
-            messages.append(f"interrupted: {missing} of {len(self.methods) * self.settings.seeds} runs are missing")
+            missing = len(self.methods) * self.settings.runs - len(self._outcomes)
+            messages.append(f"interrupted: {missing} of {len(self.methods) * self.settings.runs} runs are missing")
         return {
             "data": self.data_name,
             "task": self.task,

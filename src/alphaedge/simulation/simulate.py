@@ -76,7 +76,7 @@ def simulate(
     if data is None:
         settings = settings.resolved()
     elif model is None:
-        settings = settings.for_own_data()
+        settings = settings.for_own_data(data.task)
     check_number("jobs", jobs, low=1, whole=True)
     chosen = own or {method_name(spec): settings.method.apply(spec) for spec in settings.methods}
     if data is None and settings.data == "synthetic" and settings.size > settings.store.min_events():
@@ -84,12 +84,12 @@ def simulate(
         raise InvalidValue("batch_size", settings.size, allowed)
     if keep_state is not None:
         check_choice("keep_state", keep_state, chosen)
-    workers = workers or local_workers(min(jobs, len(chosen) * settings.seeds))
+    workers = workers or local_workers(min(jobs, len(chosen) * settings.runs))
     first_data = data if data is not None else workers.cache.data(settings, 0)
     edges = len(first_data.streams)
     settings.conditions.check_edges(edges)
     messages = [*first_data.notes, *_wide_choices(chosen, edges)]
-    stack = max(1, min(-(-settings.seeds // max(1, workers.count // len(chosen))), STACKED_EDGES // edges))
+    stack = max(1, min(-(-settings.runs // max(1, workers.count // len(chosen))), STACKED_EDGES // edges))
     plan = Plan(workers.count, stack, BLOCK)
     if settings.memory is not None:
         for name, method in chosen.items():
@@ -110,15 +110,15 @@ def simulate(
             baselines=name == next(iter(chosen)),  # they are the same for all methods
         )
         for name, method in chosen.items()
-        for first in range(0, settings.seeds, plan.stack)
-        for seeds in [range(first, min(first + plan.stack, settings.seeds))]
+        for first in range(0, settings.runs, plan.stack)
+        for seeds in [range(first, min(first + plan.stack, settings.runs))]
     ]
     known = {task.checkpoints.file for task in tasks if task.checkpoints}
     if checkpoints and (strange := set(checkpoints.resolve().glob("*.pt")) - known):
         raise InvalidValue("checkpoint", str(min(strange)), "one of the same methods, seeds and number of jobs")
     check(tasks[0], first_data)
     batches = sum(len(s) // settings.size for s in first_data.streams)
-    watch("", Progress(0, batches * len(chosen) * settings.seeds))
+    watch("", Progress(0, batches * len(chosen) * settings.runs))
     objects = {"data": data, "model": model, "methods": own or None}
     given = [name for name, found in objects.items() if found is not None]
     results = Results(settings, chosen, first_data, messages, given)

@@ -23,7 +23,7 @@ from alphaedge.data.table import load as load_table
 from alphaedge.errors import InvalidValue
 from alphaedge.scoring import score_windows
 from alphaedge.simulation.batches import Batches, Inputs, Labels, batch_times
-from alphaedge.simulation.catalog import CATALOG, OWN_DATA
+from alphaedge.simulation.catalog import CATALOG, own_model
 from alphaedge.simulation.checkpoint import Checkpoints, describe, restore, save
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.end_state import EndState
@@ -73,8 +73,14 @@ class Task:
 
     def factory(self, data: Dataset) -> ModelFactory:
         """What makes the model: the user, or the catalog, for its own data or for the user's."""
-        base = self.settings.base if self.data is None else OWN_DATA
+        base = self.settings.base if self.data is None else CATALOG["table"].models[own_model(data.task)]
         return self.model or partial(base.make, data)
+
+    def base_name(self, data: Dataset) -> str | None:
+        """The name of the base model; None for one of the user's own."""
+        if self.model is not None:
+            return None
+        return own_model(data.task) if self.data is not None else self.settings.model
 
 
 def make_data(settings: Settings, seed: int) -> Dataset:
@@ -242,7 +248,7 @@ def _run(task: Task, cache: WorkerCache, watch: Watch, shards: Shards) -> Outcom
         RunResult.of(task.name, world, run, data[run], seconds / len(seeds), baselines=task.baselines)
         for run in range(len(seeds))
     ]
-    if end_state is not None and (kept := end_state.finish(task.name)) is not None:
+    if end_state is not None and (kept := end_state.finish(task.name, task.base_name(data[0]))) is not None:
         outcomes[0] = replace(outcomes[0], end_state=kept.encode())
     stopped = (reason for number, reason in world.log.stopped.items() if number in world.own)
     return outcomes, [f"{task.name}: {note}" for note in (*notes, *stopped)]

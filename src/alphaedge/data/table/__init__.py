@@ -4,6 +4,6 @@ What is not named is guessed from names, types and values. Only the columns that
 """
 
 from alphaedge.data.table.columns import Table
-from alphaedge.data.table.load import Description, describe, from_frame, guess_columns, load
+from alphaedge.data.table.load import Description, count_by_edge, describe, from_frame, guess_columns, load
 
-__all__ = ["Description", "Table", "describe", "from_frame", "guess_columns", "load"]
+__all__ = ["Description", "Table", "count_by_edge", "describe", "from_frame", "guess_columns", "load"]

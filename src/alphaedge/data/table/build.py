@@ -9,9 +9,10 @@ import polars as pl
 
 from alphaedge.core.fields import Field
 from alphaedge.data.event_frame import EDGE, LABEL, TIME, NumberedValues, number_values, split_by_edge
+from alphaedge.data.label_past import changes_by_factors
 from alphaedge.data.stream import Dataset, Task
 from alphaedge.data.table import times
-from alphaedge.data.table.columns import Table
+from alphaedge.data.table.columns import NO_LAST, Table
 from alphaedge.data.table.labels import check_finite, encode_labels, parse_label
 from alphaedge.data.table.looks import Look
 from alphaedge.data.table.number_columns import NumberColumn, check_parsed, plan_numbers
@@ -57,6 +58,7 @@ def build(table: Table, source: Source, looks: Mapping[str, Look], name: str) ->
     fields += [Field(c, "category", len(keyed[c].values)) for c in table.categories]
     fields += [Field(c.name, "number", len(c.parts), missing=_any_missing(frame, c)) for c in columns]
     places = {c: [f"={c}"] for c in keyed} | {c.name: c.aliases() for c in columns}
+    last = None if task == "classify" or table.last in ("", NO_LAST) else table.last
     return Dataset(
         name,
         task,
@@ -66,6 +68,8 @@ def build(table: Table, source: Source, looks: Mapping[str, Look], name: str) ->
         label_scale=_label_scale(coded) if task == "regress" else 1.0,
         values={c: found.values for c, found in keyed.items()},
         notes=tuple(notes),
+        last=last,
+        relative=last is not None and changes_by_factors(source.head, table.label, last),
     )
 
 

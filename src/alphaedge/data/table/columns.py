@@ -1,10 +1,12 @@
 """The meaning of a table's columns."""
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from alphaedge.errors import InvalidValue, check_choice
+
+NO_LAST: Final = "none"
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -13,6 +15,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     file: CSV or Parquet, or several of one kind by a pattern such as ``data/*.parquet``.
     time, edge, label: columns; a time is a date, a date with time of day, or a number.
     ids, categories, numbers: columns to learn from. The kinds of the others are guessed; only: they are not used.
+    last: of the numbers, the one with the newest known value of the label, such as the one an hour ago, or ``none``;
+        the model then learns the change since.
     task: ``classify`` a label of two values (the larger one is positive), ``regress`` a number, or ``auto``.
     """
 
@@ -24,6 +28,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     categories: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
     only: bool = False
+    last: str = ""
     task: Literal["auto", "classify", "regress"] = "auto"
 
     def __post_init__(self) -> None:
@@ -34,6 +39,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             times = (*roles, *inputs).count(column) - (column == self.edge and column in inputs)
             if times > 1:
                 raise InvalidValue("table: columns", column, "each column once")
+        if self.only and self.last not in ("", NO_LAST, *self.numbers):
+            raise InvalidValue("table: last", self.last, f"{NO_LAST}, or one of the numbers {', '.join(self.numbers)}")
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -43,7 +50,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def complete(self) -> bool:
         """Whether nothing is left to guess."""
-        return bool(self.time and self.edge and self.label and self.only and self.task != "auto")
+        return bool(self.time and self.edge and self.label and self.only and self.last and self.task != "auto")
 
     def used_columns(self) -> list[str]:
         """Return the columns to read."""
@@ -52,5 +59,6 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def describe(self) -> str:
         """Return the meaning of the columns in one line."""
         kinds = {"ids": self.ids, "categories": self.categories, "numbers": self.numbers}
+        since = f"; its last value is {self.last}" if self.last not in ("", NO_LAST) else ""
         parts = [f"{kind} {', '.join(names)}" for kind, names in kinds.items() if names]
-        return f"{self.task} {self.label} by {self.edge} in the order of {self.time}, from {'; '.join(parts)}"
+        return f"{self.task} {self.label} by {self.edge} in the order of {self.time}, from {'; '.join(parts)}{since}"

@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import polars as pl
 
-from alphaedge.data.table.columns import Table
+from alphaedge.data.label_past import find_last
+from alphaedge.data.table.columns import NO_LAST, Table
 from alphaedge.data.table.labels import parse_label
 from alphaedge.data.table.looks import DISCRETE, NUMERIC, Look
 from alphaedge.data.table.reading import Source
@@ -43,7 +44,15 @@ def guess(table: Table, source: Source, looks: Mapping[str, Look]) -> Table:
         raise InvalidValue("table: columns to learn from", others, "ids, categories or numbers: name some")
     if table.task == "auto":
         table = msgspec.structs.replace(table, task="classify" if counts.labels == 2 else "regress")
+    if not table.last:
+        table = msgspec.structs.replace(table, last=_last(table, source.head))
     return msgspec.structs.replace(table, only=True)
+
+
+def _last(table: Table, head: pl.DataFrame) -> str:
+    if table.task != "regress":
+        return NO_LAST
+    return find_last(head, table.label, table.edge, table.numbers) or NO_LAST
 
 
 def check_columns(table: Table, source: Source) -> None:

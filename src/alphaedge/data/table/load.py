@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import polars as pl
+
 from alphaedge.data.stream import Dataset
 from alphaedge.data.table.build import build
 from alphaedge.data.table.columns import Table
@@ -32,6 +34,12 @@ def guess_columns(table: Table) -> Table:
         return table
     source = _open(table)
     return guess(table, source, _look(source))
+
+
+def count_by_edge(table: Table) -> list[int]:
+    """Return how many labelled rows each edge has, in a table whose columns are all named."""
+    scan = _open(table).scan.filter(pl.col(table.label).is_not_null())
+    return scan.group_by(table.edge).len().collect()["len"].to_list()
 
 
 def load(table: Table) -> Dataset:

@@ -58,7 +58,7 @@ class BoundModule:
             told = self._model.told([r.unsqueeze(0) for r in rows], [x.unsqueeze(0) for x in inputs])
             inputs = [x.squeeze(0) for x in told]
         outputs: Tensor = self._module(*inputs)
-        return outputs.reshape(-1)
+        return self._model.placed(outputs.reshape(-1), buffers, inputs)
 
 
 def _assign(slots: Sequence[Slot], value: Tensor) -> None:

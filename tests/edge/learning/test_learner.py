@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 import torch
 
-from alphaedge import Dataset, Greedy, Home, Learned, Method, MethodSettings, Model, Random
+from alphaedge import Dataset, Field, Greedy, Home, Learned, Method, MethodSettings, Model, Random, Stream
 from alphaedge.core.gradients import OneAtATime
 from alphaedge.core.links import Links
 from alphaedge.core.methods import RIVALS, alphaedge, alphaedge_paper, fedweight, noagg, nops, randps, uniweight
@@ -21,6 +21,7 @@ from alphaedge.edge.learning.learner import Examples, Learner
 from alphaedge.edge.learning.publication import PulledModel
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp
+from alphaedge.models.table_model import table_model
 
 from ...own_rules import Familiar, NextInLine, familiar, median
 from ...simulation.fleets import exact, measured, predictions, seen, shop_data
@@ -121,6 +122,34 @@ METHODS: dict[str, Method] = {
     "a median": median(),
     **{name: MethodSettings(peers=3).apply(name) for name in RIVALS},
 }
+
+
+def sales() -> Dataset:
+    """Sales around 500 in three shops, with the item, the price, and what was sold before, which may be missing."""
+    g, streams = torch.Generator().manual_seed(0), []
+    for edge in range(3):
+        item, price = torch.randint(4, (160,), generator=g), torch.randn(160, 1, generator=g)
+        sold = 500 + 50 * edge + 20 * item + 10 * price[:, 0] + torch.randn(160, generator=g)
+        before = (sold + 5 * torch.randn(160, generator=g)).unsqueeze(1)
+        before[::9] = torch.nan
+        times = torch.arange(160).double() + edge / 10
+        streams.append(Stream({"item": item, "price": price, "before": before}, sold, times))
+    fields = (Field("item", "category", 4), Field("price", "number"), Field("before", "number", missing=True))
+    return whole_periods(Dataset("sales", "regress", fields, tuple(streams)))
+
+
+@pytest.mark.parametrize("said", [{}, {"last": "before"}, {"last": "before", "relative": True}], ids=str)
+def test_lives_and_simulations_of_a_table_are_the_same(said: dict[str, Any]) -> None:
+    """What is known of labels, the ridge and the tallies are the same code, on both sides."""
+    data, method = sales(), alphaedge(selection=Greedy(peers=2), aggregate_every=EVERY, adopt_rows=False)
+    make = partial(exact, partial(table_model, data.fields, **said))
+    online = Online(Adam(0.01), row_optimizer=Adagrad(0.1))
+    methods = {"alphaedge": method}
+    world = seen(data=data, model=make, methods=methods, rate=0.01, id_rows="adagrad", batch_size=SIZE).world
+    for edge, found in enumerate(Fleet(data, make, method, online).live()):
+        expected = predictions(world, edge)
+        assert len(expected) == len(found) >= 2 * EVERY
+        torch.testing.assert_close(found.float(), expected, rtol=1e-6, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", list(METHODS))

@@ -1,8 +1,9 @@
 """Building blocks of figures. They use no pyplot, so that nothing global is opened or left behind."""
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, final
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,9 +12,19 @@ from matplotlib.figure import Figure
 from alphaedge.report.styles import FAINT, INK, in_order, style_of
 
 
+@final
+class ShownFigure(Figure):
+    """A figure that a notebook shows. Without pyplot, it would show its name and size only."""
+
+    def _repr_png_(self) -> bytes:
+        file = io.BytesIO()
+        self.savefig(file, format="png", dpi=80, bbox_inches="tight", facecolor="white")
+        return file.getvalue()
+
+
 def make_figure(size: tuple[float, float], label: str, title: str = "") -> Figure:
     """Make an empty figure. ``size`` is in inches; ``label`` is the name by which a page finds its caption."""
-    figure = Figure(figsize=size, layout="constrained")
+    figure = ShownFigure(figsize=size, layout="constrained")
     figure.set_label(label)
     figure.suptitle(title, fontsize=12)
     return figure

@@ -66,12 +66,12 @@ def write(path: str | Path, *, summary: Mapping[str, Any], figures: Figures, con
 
 def summary_html(summary: Mapping[str, Any]) -> str:
     """Return the verdict and the table of methods as a fragment, for notebooks."""
-    return render("results.html", **_tables(summary))
+    return render("notebook.html", **_tables(summary))
 
 
 def verdict_html(verdict: Mapping[str, Any]) -> str:
     """Return a verdict, given as plain values, as a fragment, for notebooks."""
-    return render("verdict.html", **_verdict_table(verdict))
+    return render("notebook.html", **_verdict_table(verdict))
 
 
 def _tables(summary: Mapping[str, Any]) -> dict[str, Any]:

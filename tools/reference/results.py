@@ -19,6 +19,7 @@ FILES: Final[Mapping[str, str]] = {
     "weights.parquet": "the shares of every mix; where peer and edge are equal, the share of the own model",
     "pulls.parquet": "how often and how much each edge pulled from each peer",
     "config.toml": "the settings; `alphaedge simulate --config` with this file repeats the run exactly",
+    "state.safetensors": "the fleet of `alphaedge` under the first seed as it ended, which `alphaedge fleet init` starts from",
     "report.html": "a report on one page that loads nothing",
     "scores-over-time.png": "score over time, one line per method",
     "scores-per-edge.png": "the score of each edge",
@@ -98,7 +99,9 @@ def section() -> str:
         store = alphaedge.Store(edges=3, clusters=1, events=300, items=50, users=20)
         often = alphaedge.MethodSettings(aggregate_every=4)
         data = replace(alphaedge.synthetic(store), names=("Oslo", "Rome", "Bonn"))
-        alphaedge.simulate(methods=["alphaedge", "noagg"], data=data, batch_size=25, method=often).save(folder)
+        alphaedge.simulate(
+            methods=["alphaedge", "noagg"], data=data, batch_size=25, method=often, keep_state="alphaedge"
+        ).save(folder)
         made = ["## Files\n", table(("file", "content"), [(f"`{f}`", FILES[f]) for f in _order(folder)])]
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
         made += [

@@ -106,7 +106,7 @@ def up(
         bool, typer.Option("--detach", help="Return when all edges are ready; `fleet down` stops them.")
     ] = False,
 ) -> None:
-    """Start all edges of a fleet on this machine, and watch them. Ctrl-C stops them."""
+    """Start all edges of a fleet on this machine, and watch them. Ctrl-C stops those that this command started."""
     from rich.console import Console
 
     console = Console()
@@ -114,13 +114,15 @@ def up(
         from alphaedge.fleet.processes import LocalFleet
 
         local = LocalFleet(folder)
+        running = len(local.running())
+        started = local.start()
+        already = f", {running} run already" if running else ""
+        console.print(f"{len(started)} of {len(local.fleet.edges)} edges started{already}", highlight=False)
         try:
-            started = local.start()
-            console.print(f"{len(started)} of {len(local.fleet.edges)} edges started", highlight=False)
             with console.status("waiting until all edges can predict"):
                 local.wait_until_ready(READY_SECONDS)
         except BaseException:
-            local.stop()
+            local.stop(started)
             raise
         for edge in local.fleet.edges:
             console.print(f"{edge.place}: {edge.url}", highlight=False, markup=False)
@@ -131,7 +133,7 @@ def up(
         try:
             _watch(local, console)
         finally:
-            local.stop()
+            local.stop(started)
 
 
 @app.command(cls=Command, epilog=EXAMPLES)
@@ -167,4 +169,4 @@ def _watch(local: "LocalFleet", console: "Console") -> None:
                     break
                 time.sleep(REFRESH_SECONDS)
     except KeyboardInterrupt:
-        console.print("stopping all edges")
+        console.print("stopping")

@@ -27,6 +27,7 @@ alphaedge status --json | jq '.edges[] | select(.state != "ok")'
 [bold]Exit code[/]  0: the fleet is healthy. 1: an edge is down, alone, stale or has another schema. 2: no answer.
 """
 COLOURS: Final = {"ok": "green", "waiting": "cyan", "alone": "yellow", "stale": "yellow", "other schema": "yellow"}
+SMALLEST_SHARE: Final = 0.005  # that is shown
 PLAIN_WIDTH: Final = 120  # columns, where there is no terminal to ask
 
 
@@ -92,7 +93,7 @@ def fleet_table(seen_by: str, edges: "Sequence[EdgeHealth]") -> "Table":
             _number(one.p99, 1),
             decimal(one.bytes),
             f"{one.refused:,}",
-            ", ".join(f"{peer} {share:.2f}" for peer, share in peers),
+            ", ".join(f"{peer} {share:.2f}" for peer, share in peers if share >= SMALLEST_SHARE) or "nobody",
         )
     return table
 

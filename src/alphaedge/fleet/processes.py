@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -35,9 +36,10 @@ class LocalFleet:
     def start(self) -> list[str]:
         """Start every edge that does not run; return their names. They go on when this process ends."""
         started = []
-        for edge in self.fleet.edges:
-            if self.pid(edge) is not None:
-                continue
+        stopped = [edge for edge in self.fleet.edges if self.pid(edge) is None]
+        for edge in stopped:
+            _check_free(edge)
+        for edge in stopped:
             own = self.folder / edge.name
             command = [sys.executable, "-m", "alphaedge", "edge", "serve", "--log", "text", "--config"]
             with (own / LOG_FILE).open("ab") as log:
@@ -91,9 +93,10 @@ class LocalFleet:
             lines = []
         return lines[-1] if lines else "no log"
 
-    def stop(self) -> Sequence[str]:
-        """Stop all edges and wait until they have ended; return the names of those that ran."""
-        running = {edge.name: number for edge in self.fleet.edges if (number := self.pid(edge)) is not None}
+    def stop(self, names: Sequence[str] | None = None) -> Sequence[str]:
+        """Stop some edges and wait until they have ended; return the names of those that ran. None: all."""
+        chosen = [edge for edge in self.fleet.edges if names is None or edge.name in names]
+        running = {edge.name: number for edge in chosen if (number := self.pid(edge)) is not None}
         for number in running.values():
             _signal(number, signal.SIGTERM)
         deadline = time.monotonic() + STOP_SECONDS
@@ -106,6 +109,18 @@ class LocalFleet:
         for name in running:
             (self.folder / name / PID_FILE).unlink(missing_ok=True)
         return list(running)
+
+
+def _check_free(edge: EdgeAddress) -> None:
+    """Refuse to start an edge on a port that somebody else listens on."""
+    for port in (edge.port, edge.peer_port):
+        try:
+            socket.create_server((edge.host, port)).close()
+        except OSError as error:
+            reason = f"{edge.name} can't listen on port {port} ({error.strerror})"
+            raise FleetError(
+                f"{reason}: stop what does, or make the fleet with another --port and --peer-port"
+            ) from None
 
 
 def _signal(process: int, number: signal.Signals) -> None:

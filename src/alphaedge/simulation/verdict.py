@@ -136,14 +136,14 @@ def judge(ours: Sequence[RunResult], alone: Sequence[RunResult], facts: Facts) -
     over: Literal["seeds", "regions"] = "seeds" if len(pairs) >= MIN_SEEDS else "regions"
     rests_on = by_seed if over == "seeds" else [region.gain for region in regions]
     ci95 = interval95([g for g in rests_on if g is not None])
-    rounds = _rounds([a for a, _ in pairs])
+    rounds = int(median(region.events for region in regions)) // (facts.size * facts.every)
     with_peers, by_itself = (mean([mean(run) for run in runs]) for runs in (mine, theirs))
     best = max((s for s in (with_peers, by_itself) if s is not None), default=None)
     above = {name: score for name, score in facts.baselines.items() if best is not None and score > best}
     found = Verdict(
         method=pairs[0][0].method,
         metric=facts.metric,
-        conclusion=conclude(gain, ci95, rounds),
+        conclusion="can't tell" if above else conclude(gain, ci95, rounds),
         gain=gain,
         ci95=ci95,
         interval_over=None if ci95 is None else over,
@@ -232,15 +232,6 @@ def _date(share: float, span: tuple[float, float] | None) -> str | None:
         return None
     when = datetime.fromtimestamp(span[0] + share * (span[1] - span[0]), UTC)
     return when.strftime("%Y-%m-%d" if span[1] - span[0] >= 3 * DAY else "%Y-%m-%d %H:%M")
-
-
-def _rounds(runs: list[RunResult]) -> int:
-    """The median number of rounds of the honest edges of all runs."""
-    counts: list[int] = []
-    for run in runs:
-        mixed: dict[int, int] = dict(run.weights.group_by("edge").agg(pl.col("aggregation").n_unique()).rows())
-        counts += [mixed.get(edge, 0) for edge, honest in enumerate(run.honest) if honest]
-    return round(median(counts)) if counts else 0
 
 
 def _cost(runs: list[RunResult], facts: Facts) -> Cost:

@@ -25,6 +25,8 @@ def headline(verdict: "Verdict") -> str:
     }[verdict.conclusion]
     if verdict.gain is None:
         return f"{opening}: no region has a score with both."
+    if verdict.better_baseline is not None:
+        opening = f"No verdict: {verdict.better_baseline}, which needs no model, beats both models"
     return (
         f"{opening}: {format_gain(verdict.gain, verdict.ci95)} {verdict.metric} over learning alone, "
         f"better in {verdict.better} of {_known(verdict)} regions."
@@ -34,11 +36,11 @@ def headline(verdict: "Verdict") -> str:
 def sentences(verdict: "Verdict") -> list[str]:
     """From when on it pays, what new ids gain, what it costs, and what the interval rests on."""
     found, since = [], verdict.pays_from
-    if since is not None:
+    if since is not None and verdict.conclusion == "pays":
         share, events = f"{since.share:.0%} of the run", f"about {since.events:,} events per region"
         when = f"{since.date} on ({share}, {events})" if since.date else f"{share} on ({events})"
         found.append(f"From {when}, the gain so far stays above 0.")
-    elif verdict.gain is not None:
+    elif verdict.gain is not None and since is None:
         found.append("At the end of the run, the gain so far is not above 0.")
     if verdict.new_ids is not None:
         found.append(
@@ -62,7 +64,7 @@ def warnings(
     if verdict.better_baseline is not None:
         found.append(
             f"A trivial baseline beats both models: {verdict.better_baseline} scores "
-            f"{baselines[verdict.better_baseline]:.4f}. Look for a better model, rate or columns first."
+            f"{baselines[verdict.better_baseline]:.4f}. Look for better columns or settings first (alphaedge tune)."
         )
     if verdict.rounds < min_rounds:
         count = "no round" if not verdict.rounds else "1 round" if verdict.rounds == 1 else f"{verdict.rounds} rounds"

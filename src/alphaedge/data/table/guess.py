@@ -16,6 +16,8 @@ from alphaedge.data.table.reading import Source
 from alphaedge.errors import InvalidValue
 
 MAX_CATEGORIES: Final = 64  # a guess takes a column with more different values for an id
+MAX_QUANTITIES: Final = 1_000  # a guess takes whole numbers with more different values for ids
+_DENSE: Final = 0.5  # of the numbers between the smallest and the largest, that occur
 MAX_EDGES: Final = 500  # a guess takes no column with more different values for the edge
 _ROWS_PER_EDGE: Final = 10  # at least, on average, for a guess
 # Words in the names of columns.
@@ -25,6 +27,38 @@ _EDGES: Final = {
     *("edge", "region", "place", "site", "shop", "store", "station", "country", "city", "town", "branch", "market"),
     *("plant", "location", "warehouse", "hospital", "clinic", "depot", "district", "county", "state", "province"),
     *("office", "airport", "sensor"),
+}
+_IDS: Final = {
+    *(
+        "id",
+        "ids",
+        "user",
+        "customer",
+        "client",
+        "member",
+        "account",
+        "person",
+        "household",
+        "item",
+        "product",
+        "article",
+    ),
+    *(
+        "sku",
+        "movie",
+        "film",
+        "book",
+        "song",
+        "hotel",
+        "room",
+        "device",
+        "code",
+        "number",
+        "no",
+        "nr",
+        "zip",
+        "postcode",
+    ),
 }
 _LABELS: Final = {
     *("label", "target", "y", "outcome", "sold", "clicked", "click", "converted", "conversion", "purchased", "bought"),
@@ -38,7 +72,7 @@ def guess(table: Table, source: Source, looks: Mapping[str, Look]) -> Table:
     table = _guess_roles(table, source, looks)
     counts = _count(table, source, looks)
     if not table.only:
-        table = _guess_kinds(table, looks, counts)
+        table = _guess_kinds(table, looks, counts, source.head)
     if not table.inputs:
         others = ", ".join(c for c in looks if c not in (table.time, table.edge, table.label)) or "none"
         raise InvalidValue("table: columns to learn from", others, "ids, categories or numbers: name some")
@@ -87,6 +121,9 @@ def _guess_roles(table: Table, source: Source, looks: Mapping[str, Look]) -> Tab
         if not found[role]:
             decide(role, candidates())
     if not found["label"] and not tied["label"]:
+        if unfit := [c for c in free() if c.lower() in _LABELS and looks[c].kind == "text"]:
+            allowed = "two different values to classify, or numbers to regress; or another column with --label"
+            raise InvalidValue(f"table: label {unfit[0]}", f"{looks[unfit[0]].distinct} different texts", allowed)
         decide("label", _other_labels(looks, free()))
     if unknown := [role for role, column in found.items() if not column]:
         reasons = [f"{r}: {' or '.join(tied[r]) if tied[r] else 'no column looks like it'}" for r in unknown]
@@ -170,7 +207,18 @@ def _count(table: Table, source: Source, looks: Mapping[str, Look]) -> _Counts:
     return _Counts(often, by_column.get(table.label, label.distinct))
 
 
-def _guess_kinds(table: Table, looks: Mapping[str, Look], counts: _Counts) -> Table:
+def _is_quantity(column: str, look: Look, head: pl.DataFrame) -> bool:
+    """Whether whole numbers count something: most values of a short range occur, and no word says that they are ids."""
+    if look.distinct > MAX_QUANTITIES or _words(column) & _IDS:
+        return False
+    values = head[column].cast(pl.Float64, strict=False).drop_nulls()
+    low, high = values.min(), values.max()
+    if not isinstance(low, float) or not isinstance(high, float):
+        return False
+    return look.distinct >= _DENSE * (high - low + 1)
+
+
+def _guess_kinds(table: Table, looks: Mapping[str, Look], counts: _Counts, head: pl.DataFrame) -> Table:
     kinds: dict[str, list[str]] = {"ids": [], "categories": [], "numbers": []}
     for column, look in looks.items():
         if column in table.used_columns():
@@ -182,6 +230,8 @@ def _guess_kinds(table: Table, looks: Mapping[str, Look], counts: _Counts) -> Ta
             kinds["numbers"].append(column)
         elif look.kind in DISCRETE and 1 < look.distinct <= MAX_CATEGORIES and column in counts.recurring:
             kinds["categories"].append(column)
+        elif look.kind == "whole" and _is_quantity(column, look, head):
+            kinds["numbers"].append(column)
         elif look.distinct > MAX_CATEGORIES and column in counts.recurring:
             kinds["ids"].append(column)
     filled: dict[str, Any] = {kind: (*getattr(table, kind), *columns) for kind, columns in kinds.items()}

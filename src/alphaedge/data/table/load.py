@@ -10,6 +10,7 @@ from alphaedge.data.stream import Dataset
 from alphaedge.data.table.build import build
 from alphaedge.data.table.columns import Table
 from alphaedge.data.table.guess import check_columns, guess
+from alphaedge.data.table.labels import parse_label
 from alphaedge.data.table.looks import Look, look_at
 from alphaedge.data.table.reading import Source, open_files, open_frame
 from alphaedge.errors import InvalidValue
@@ -31,6 +32,7 @@ class Description(NamedTuple):
 def guess_columns(table: Table) -> Table:
     """Return the table with everything filled in that was to be guessed; what is named stays as it is."""
     if table.complete:
+        check_columns(table, open_files(table.file))
         return table
     source = _open(table)
     return guess(table, source, _look(source))
@@ -60,8 +62,18 @@ def describe(table: Table) -> Description:
     used = table.used_columns()
     unused = tuple(f"{c}{_reason(looks[c], len(source.head))}" for c in looks if c not in used)
     commas = ", ".join(c for c in table.numbers if looks[c].form == "comma")
+    columns = f"{table.describe()}{_positive(table, source, looks)}"
     readings = [source.reading, f"decimal commas in {commas}" if commas else ""]
-    return Description(table.describe(), ", ".join(r for r in readings if r), unused)
+    return Description(columns, ", ".join(r for r in readings if r), unused)
+
+
+def _positive(table: Table, source: Source, looks: Mapping[str, Look]) -> str:
+    """Which value of the label counts as 1, where that is not plain."""
+    if table.task != "classify":
+        return ""
+    label = parse_label(pl.col(table.label), source.head.schema[table.label], looks[table.label])
+    values = source.head.select(label.alias("label").drop_nulls().unique().sort())["label"].to_list()
+    return "" if values == [0.0, 1.0] or not values else f"; {table.label} = {values[-1]} counts as 1"
 
 
 def _open(table: Table) -> Source:

@@ -148,11 +148,11 @@ class Features:
 
     def to_tensors(self, examples: Array, names: Sequence[str]) -> list[Tensor]:
         """Return the named fields, [B] or [B, size] each."""
-        kinds = {f.name: f.kind for f in self.fields}
+        kinds, sizes = {f.name: f.kind for f in self.fields}, {f.name: f.size for f in self.fields}
         tensors = []
         for name in names:
             column = torch.from_numpy(np.ascontiguousarray(examples[name]).copy())
-            tensors.append(column.view(len(column), -1) if kinds[name] in ("set", "number") else column)
+            tensors.append(column.view(len(column), sizes[name]) if kinds[name] in ("set", "number") else column)
         return tensors
 
 

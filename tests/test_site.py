@@ -1,6 +1,7 @@
 """The documentation site builds without a warning, its links hold, and it loads nothing from elsewhere."""
 
 import fcntl
+import html
 import html.parser
 import os
 import posixpath
@@ -112,6 +113,12 @@ def test_every_public_name_of_python_has_a_description(site: Path, built: dict[s
     for name in alphaedge.__all__:
         _, _, after = html_text.partition(f'id="alphaedge.{name}"')
         assert re.search(r"<p>\w", after.partition('<h3 id="')[0]), f"{name} has no description"
+
+
+def test_signatures_of_python_have_types(site: Path) -> None:
+    text = html.unescape(re.sub(r"<[^>]+>", "", (site / "reference" / "python" / "index.html").read_text("utf-8")))
+    assert "plot() -> Figure" in text
+    assert "jobs: int = 1" in text
 
 
 def test_the_changelog_is_included(site: Path) -> None:

@@ -91,6 +91,7 @@ def test_kinds_are_guessed_from_types_and_numbers_of_values(tmp_path: Path) -> N
         few=[i % 64 for i in range(ROWS)],
         many=[i % 65 for i in range(ROWS)],
         half=[i % 200 for i in range(ROWS)],
+        user=[i % 65 for i in range(ROWS)],
         nearly_all=[i % 201 for i in range(ROWS)],
         all=[f"receipt {i}" for i in range(ROWS)],
         one=["same"] * ROWS,
@@ -100,9 +101,9 @@ def test_kinds_are_guessed_from_types_and_numbers_of_values(tmp_path: Path) -> N
         whole_float=[float(i % 3) for i in range(ROWS)],
     )
     found = guess_columns(table(tmp_path, frame))
-    assert found.ids == ("item", "many", "half")
+    assert found.ids == ("item", "user")
     assert found.categories == ("colour", "few", "flag")
-    assert found.numbers == ("price", "several", "whole_float")
+    assert found.numbers == ("price", "many", "half", "several", "whole_float")
     assert found.task == "classify"
 
 

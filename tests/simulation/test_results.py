@@ -12,6 +12,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 from alphaedge import Conditions, InvalidValue, MethodSettings, Results, simulate
 from alphaedge.core.methods import noagg
+from alphaedge.report.charts import ShownFigure
 from alphaedge.scoring import interval95
 from alphaedge.simulation.config import load
 from alphaedge.simulation.results import writable
@@ -266,6 +267,13 @@ def test_results_without_a_finished_run_can_be_saved(tmp_path: Path) -> None:
 
 def test_a_plot_is_a_figure_that_can_be_looked_at(regressed: Results) -> None:
     assert regressed.plot().axes
+
+
+def test_a_notebook_shows_figures_without_pyplot(regressed: Results) -> None:
+    figures = [regressed.plot(), *(figure for _, _, figure in regressed.pictures())]
+    shown = [figure._repr_png_() for figure in figures if isinstance(figure, ShownFigure)]
+    assert len(shown) == len(figures) >= 3
+    assert all(png.startswith(b"\x89PNG") for png in shown)
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ def test_new_ids_and_costs_are_told() -> None:
 def test_few_rounds_get_a_warning_with_a_remedy() -> None:
     ours, alone = run("alphaedge", flat(0.6, 0.6, 0.6), rounds=3), run("noagg", flat(0.5, 0.5, 0.5))
     [told] = [w for w in judged([ours], [alone], size=100).warnings if "round" in w]
-    assert told == "Only 3 rounds per region: use --batch-size 13."
+    assert told == "Only 4 rounds per region: use --batch-size 13."
     enough = judged([run("alphaedge", flat(0.6, 0.6, 0.6), rounds=30)], [alone])
     assert not any("round" in w for w in enough.warnings)
 

@@ -162,6 +162,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if self.table is None or (self.batch_size and every):
             return self
         counts = count_by_edge(self.table)
+        if not sum(counts):
+            return self  # loading it says what is wrong
         share = self.first or min(1.0, (self.rows or sum(counts)) / sum(counts))
         pace = suited_pace(round(median(counts) * share), "classify" if self.table.task == "classify" else "regress")
         method = msgspec.structs.replace(self.method, aggregate_every=every or pace.aggregate_every)

@@ -230,7 +230,7 @@ def _guess_kinds(table: Table, looks: Mapping[str, Look], counts: _Counts, head:
             kinds["numbers"].append(column)
         elif look.kind in DISCRETE and 1 < look.distinct <= MAX_CATEGORIES and column in counts.recurring:
             kinds["categories"].append(column)
-        elif look.kind == "whole" and _is_quantity(column, look, head):
+        elif look.kind == "whole" and column in counts.recurring and _is_quantity(column, look, head):
             kinds["numbers"].append(column)
         elif look.distinct > MAX_CATEGORIES and column in counts.recurring:
             kinds["ids"].append(column)

@@ -83,7 +83,7 @@ def test_the_file_that_init_writes_names_every_key_with_its_default(tmp_path: Pa
         ({"model": {"builtin": "deepfm", "fields": []}}, ["model.fields", "at least one"]),
         ({"model": {"builtin": "deepfm", "fields": [FIELDS[0], FIELDS[0]]}}, ["model.fields", "each name once"]),
         ({"model": {"builtin": "deepfm"}}, ["model.fields: found nothing", "at least one field; add it"]),
-        ({"model": {"fields": FIELDS}}, ["model.builtin: found nothing", "deepfm, mlp; add it, or factory ="]),
+        ({"model": {"fields": FIELDS}}, ["model.builtin: found nothing", "deepfm, mlp, table; add it, or factory ="]),
         ({"model": BASE["model"] | {"factory": "a:b"}}, ["model.factory", "'a:b'", "remove one of the two"]),
         ({"model": BASE["model"] | {"batch_size": 0}}, ["model.batch_size", "0", "at least 1"]),
         ({"model": BASE["model"] | {"batch_size": 1.5}}, ["model.batch_size", "1.5", "a whole number of at least 1"]),

@@ -29,7 +29,7 @@ from alphaedge.tuning.tune import Tuning
 from ..simulation.fleets import linear, measured, shop, shop_data
 
 EDGES, EVENTS = 4, 400
-COLUMNS = ["--time", "t", "--edge", "where", "--label", "y", "--number", "a", "--number", "b", "--task", "regress"]
+COLUMNS = ["--time", "t", "--edge", "where", "--label", "y", "--number", "a", "--number", "b", "--task", "classify"]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "where": [f"edge {e}" for e in range(EDGES) for _ in range(EVENTS)],
         "a": a.tolist(),
         "b": b.tolist(),
-        "y": (5 + a - 2 * b).tolist(),
+        "y": (a > 2 * b).int().tolist(),
     }
     file = tmp_path_factory.mktemp("table") / "events.parquet"
     pl.DataFrame(rows).write_parquet(file)

@@ -40,7 +40,10 @@ METHOD_FIELDS: Final[Mapping[str, tuple[str, str]]] = {
 }
 EDGE_KEYS: Final[Mapping[str, str]] = {
     "policy": "file with the rules that allow or deny links; otherwise `policy.txt` beside this file, if there is one",
-    "model.builtin": "a built-in model: `deepfm` learns ids and their interactions, `mlp` is plain layers. "
+    "model.last": "of the built-in table: the number field with the newest known value of the label, if there is one",
+    "model.relative": "of the built-in table: whether the label is never negative and changes by factors since `last`",
+    "model.builtin": "a built-in model: `deepfm` learns ids and their interactions, `mlp` is plain layers, `table` "
+    "predicts a number from any fields without a scale to set. "
     "Give either this or `factory`",
     "model.factory": "`package.module:function` that returns your `nn.Module` or `alphaedge.Model`",
     "model.task": "`classify`: labels are 0 or 1; `regress`: labels are numbers",

@@ -19,7 +19,7 @@ FILES: Final[Mapping[str, str]] = {
     "weights.parquet": "the shares of every mix; where peer and edge are equal, the share of the own model",
     "pulls.parquet": "how often and how much each edge pulled from each peer",
     "config.toml": "the settings; `alphaedge simulate --config` with this file repeats the run exactly",
-    "state.safetensors": "how the fleet of `alphaedge` ended under the first seed: `alphaedge fleet init` starts from it",
+    "state.safetensors": "how the fleet of `alphaedge` ended under the first seed, for `alphaedge fleet init`",
     "report.html": "a report on one page that loads nothing",
     "scores-over-time.png": "score over time, one line per method",
     "scores-per-edge.png": "the score of each edge",

@@ -8,9 +8,13 @@ from typing import Any
 import msgspec
 import tomli_w
 
+from alphaedge.edge.config import EdgeConfig
+from alphaedge.errors import InvalidValue
 from alphaedge.fleet.edge_sections import MODEL_NAME, method_config, model_config
 from alphaedge.fleet.folders import write_fleet
+from alphaedge.fleet.history import read_history, start_from_history, with_history
 from alphaedge.fleet.layout import Fleet, addresses
+from alphaedge.fleet.warm_start import warm_start
 from alphaedge.fleet_state import STATE_FILE, FleetState
 from alphaedge.simulation import config
 from alphaedge.simulation.config import Settings
@@ -26,28 +30,44 @@ def init_fleet(
     peer_port: int = 8443,
     factory: str | None = None,
     with_state: bool = True,
+    history: str | None = None,
     done: Callable[[str], None] = lambda _: None,
 ) -> Fleet:
     """Make a fleet that starts where a simulation ended, and return it.
 
     results: the folder that ``alphaedge simulate --out`` wrote. host, port, peer_port: see ``layout.addresses``.
     factory: import path of the model, where the simulation was given one of its own. with_state: without it, the edges
-    have learned nothing yet.
+    have learned nothing yet. history: a table with the columns of the simulated one; the edges start from its events
+    instead, and places that are only there get an edge, too.
     """
     state, settings = FleetState.read(results / STATE_FILE), config.load(results / "config.toml")
+    if history is not None and not with_state:
+        raise InvalidValue("history", history, "no table for edges that are to start without anything learned")
+    events = None if history is None else read_history(history, settings)
+    places = list(dict.fromkeys([*state.names, *(events.edge_names if events is not None else ())]))
     fleet = Fleet(
         data=state.description.name,
         model=MODEL_NAME,
         local=host is None,
-        edges=tuple(addresses(state.names, host=host, port=port, peer_port=peer_port)),
+        edges=tuple(addresses(places, host=host, port=port, peer_port=peer_port)),
     )
+    names = [edge.name for edge in fleet.edges]
+    if events is not None:
+        state = msgspec.structs.replace(state, description=with_history(state.description, events))
+
+    def start(edge: EdgeConfig, folder: Path, number: int, secret: bytes) -> None:
+        if events is not None:
+            start_from_history(edge, folder, events, places[number], secret, now.timestamp())
+        else:
+            warm_start(edge, folder, state, number, names, secret, now.timestamp())
+
     write_fleet(
         out,
         fleet,
         model_config(state, settings, factory),
         method_config(state, settings),
         seed=0,
-        state=state if with_state else None,
+        start=start if with_state else None,
         data_toml=data_section(settings),
         now=now,
         done=done,

@@ -13,6 +13,7 @@ from alphaedge.core.fields import KEYED
 from alphaedge.core.gradients import OneAtATime
 from alphaedge.core.links import Links
 from alphaedge.core.state import ModelState
+from alphaedge.data.stream import Dataset
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.inputs.features import Features
 from alphaedge.edge.inputs.numbering import key_of
@@ -22,7 +23,7 @@ from alphaedge.edge.learning.loop import make_learner
 from alphaedge.edge.learning.publication import Publication
 from alphaedge.edge.model import initial_model
 from alphaedge.errors import InvalidValue
-from alphaedge.fleet_state import EdgeState, FleetState
+from alphaedge.fleet_state import Description, EdgeState, FleetState
 
 
 @final
@@ -49,7 +50,7 @@ class Restored(NamedTuple):
         for at in range(0, len(self.labels) - self.size + 1, self.size):
             if learner.due:
                 break
-            learner.learn(_batch(inputs, self.labels, at, self.size))
+            learner.learn(take_batch(inputs, self.labels, at, self.size))
         return learner
 
 
@@ -62,7 +63,8 @@ def restore_learner(config: EdgeConfig, state: FleetState, edge: int, names: Seq
     model, own, tensors = initial_model(config), state.edges[edge], state.tensors[edge]
     learner = make_learner(config, OneAtATime(model))
     features, labels = Features(config.model.fields, secret), tensors["events.labels"].to(model.dtype)
-    events = features.encode(_raw_inputs(state, tensors)) if len(labels) else features.sample()[:0]
+    since = {field.name: tensors[f"events.{field.name}"] for field in state.description.fields}
+    events = features.encode(raw_events(state.description, since)) if len(labels) else features.sample()[:0]
     if not own.rounds:
         return Restored(learner, features, events, labels, None, state.batch_size)
     _check_layout(learner, tensors, state)
@@ -71,25 +73,26 @@ def restore_learner(config: EdgeConfig, state: FleetState, edge: int, names: Seq
         _restore_rows(learner, t, _keys(state, tensors, t, model.fields[table.fields[0]], secret), tensors)
     size, waiting = state.batch_size, own.waiting * state.batch_size
     inputs = features.to_tensors(events[:waiting], model.fields)
-    learner.train_mixed([_batch(inputs, labels, at, size) for at in range(0, waiting, size)])
+    learner.train_mixed([take_batch(inputs, labels, at, size) for at in range(0, waiting, size)])
     learner.note_round_end()
     progress = Progress(scores=own.scores, total=own.total, batches=own.batches)
     return Restored(learner, features, events[waiting:], labels[waiting:], progress, size)
 
 
-def _batch(inputs: Sequence[Tensor], labels: Tensor, at: int, size: int) -> Examples:
+def take_batch(inputs: Sequence[Tensor], labels: Tensor, at: int, size: int) -> Examples:
+    """The events from one place on, so many or as many as there are."""
     return Examples([x[at : at + size] for x in inputs], labels[at : at + size])
 
 
-def _raw_inputs(state: FleetState, tensors: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
-    """The events as a caller would send them: values, not the numbers that stand for them."""
-    inputs = {}
-    for field in state.description.fields:
-        found = tensors[f"events.{field.name}"].numpy()
-        if field.kind in KEYED and field.name in state.description.values:
-            found = np.array(state.description.values[field.name], dtype=object)[found]
-        inputs[field.name] = found
-    return inputs
+def raw_events(about: Description | Dataset, inputs: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
+    """Events as a caller would send them: values, not the numbers that stand for them."""
+    raw = {}
+    for field in about.fields:
+        found = inputs[field.name].numpy()
+        if field.kind in KEYED and field.name in about.values:
+            found = np.array(about.values[field.name], dtype=object)[found]
+        raw[field.name] = found
+    return raw
 
 
 def _keys(state: FleetState, tensors: Mapping[str, Tensor], table: int, field: str, secret: bytes) -> Tensor:

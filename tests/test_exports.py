@@ -11,6 +11,8 @@ import alphaedge
 PUBLIC = {
     # simulate and what it takes
     "simulate", "Settings", "MethodSettings", "Conditions", "Results", "Verdict",
+    # predict with what was learned
+    "load", "Predictor",
     # data
     "Dataset", "Stream", "Field", "Store", "synthetic",
     # models

@@ -66,6 +66,7 @@ SAYS: Mapping[str, tuple[str, ...]] = {
     "rivals.md": (r"multi-krum +0\.[4-9]", r"bolder 0\.[4-9]"),
     "how-to/own-rule.md": ("memory is missing", r"median 0\.[5-9]", "ready to start"),
     "how-to/own-table.md": ("[Ll]earning from each other", r"Bergen -> http"),
+    "how-to/export.md": (r"\[0\.\d+", '"edge": "Bergen"', "model.onnx", "alphaedge fleet up fleet"),
     "how-to/replay.md": ("replay.png", "summary.json"),
     "how-to/certificates.md": (
         "certificate: boston in US",

@@ -40,6 +40,7 @@ _MODULES = {
     "Nobody": "alphaedge.core.rules.selection.nobody",
     "Optimizer": "alphaedge.core.optimizer",
     "PeerMemory": "alphaedge.core.aggregation",
+    "Predictor": "alphaedge.fleet.predictor",
     "Random": "alphaedge.core.rules.selection.random",
     "Results": "alphaedge.simulation.results",
     "RuleError": "alphaedge.errors",
@@ -52,6 +53,7 @@ _MODULES = {
     "Verdict": "alphaedge.simulation.verdict",
     "View": "alphaedge.core.selection",
     "Weights": "alphaedge.core.aggregation",
+    "load": "alphaedge.fleet.predictor",
     "simulate": "alphaedge.simulation.simulate",
     "synthetic": "alphaedge.data.synthetic",
 }
@@ -95,6 +97,8 @@ if TYPE_CHECKING:
     from alphaedge.errors import InvalidValue as InvalidValue
     from alphaedge.errors import ModelError as ModelError
     from alphaedge.errors import RuleError as RuleError
+    from alphaedge.fleet.predictor import Predictor as Predictor
+    from alphaedge.fleet.predictor import load as load
     from alphaedge.settings import MethodSettings as MethodSettings
     from alphaedge.simulation.conditions import Conditions as Conditions
     from alphaedge.simulation.config import Settings as Settings

@@ -9,7 +9,21 @@ from typing import Annotated
 import typer
 
 from alphaedge import __version__
-from alphaedge.cli import ban, certs, dashboard, demo, edge, fleet, replay, reproduce, simulate, status, sweep, tune
+from alphaedge.cli import (
+    ban,
+    certs,
+    dashboard,
+    demo,
+    edge,
+    export,
+    fleet,
+    replay,
+    reproduce,
+    simulate,
+    status,
+    sweep,
+    tune,
+)
 from alphaedge.cli.base import Command, make_app
 
 ABOUT = "Online learning on edge servers that learn from each other, with no central server."
@@ -21,6 +35,7 @@ app.command(cls=Command, epilog=sweep.EXAMPLES)(sweep.sweep)
 app.command(cls=Command, epilog=tune.EXAMPLES)(tune.tune)
 app.command(cls=Command, epilog=reproduce.EXAMPLES)(reproduce.reproduce)
 app.command(cls=Command, epilog=replay.EXAMPLES)(replay.replay)
+app.command(cls=Command, epilog=export.EXAMPLES)(export.export)
 app.command(cls=Command, epilog=status.EXAMPLES)(status.status)
 app.command(cls=Command, epilog=dashboard.EXAMPLES)(dashboard.dashboard)
 app.command(cls=Command, epilog=ban.EXAMPLES)(ban.ban)

@@ -10,7 +10,13 @@ from typer.core import TyperCommand, TyperGroup
 from alphaedge.errors import AlphaEdgeError
 
 EXIT_REFUSED: Final = 2  # a bad value, a missing file or package, an edge that does not answer
-_EXTRAS: Final = {"ray": "ray", "optuna": "tune", "nats": "nats"}  # by the package that it brings
+_EXTRAS: Final = {
+    "ray": "ray",
+    "optuna": "tune",
+    "nats": "nats",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
+}  # by the package that it brings
 EXIT_INTERRUPTED: Final = 130  # as shells report Ctrl-C
 
 

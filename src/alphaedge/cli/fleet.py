@@ -29,6 +29,8 @@ alphaedge fleet up fleet --detach
 alphaedge fleet down fleet
 
 alphaedge fleet init --from results/mine --out fleet --host '{edge}.example.com'
+
+alphaedge fleet init --from results/mine --history sales-of-last-year.parquet --out fleet
 """
 READY_SECONDS: Final = 300.0
 REFRESH_SECONDS: Final = 1.0
@@ -61,6 +63,14 @@ def init(
         ),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Leave out what the simulation has learned.")] = False,
+    history: Annotated[
+        str | None,
+        option(
+            "Let the edges start from the events of this table, which they learn when they start, instead of what the "
+            "simulation has learned. CSV or Parquet with the columns of the simulated table.",
+            metavar="FILE",
+        ),
+    ] = None,
 ) -> None:
     """Make a folder for each region: configuration, certificate, secret, policy, and the state that it starts with.
 
@@ -87,6 +97,7 @@ def init(
                 peer_port=peer_port,
                 factory=model,
                 with_state=not fresh,
+                history=history,
                 done=lambda name: bar.update(task, advance=1, description=f"wrote {name}"),
             )
     for edge in fleet.edges:

@@ -27,13 +27,12 @@ from alphaedge.edge.trust.authority import CertificateFolder
 from alphaedge.errors import InvalidValue
 from alphaedge.files import replace_file
 from alphaedge.fleet.layout import AUTHORITY, FLEET_FILE, LOOPBACK, EdgeAddress, Fleet
-from alphaedge.fleet.warm_start import warm_start
-from alphaedge.fleet_state import FleetState
 
 SEEDS: Final = 2  # edges that all others contact first
 AUTHORITY_DAYS, CERTIFICATE_DAYS = 3650, 90
 POLICY: Final = "# Who may not learn from whom, a rule a line: deny from=EDGE-OR-REGION to=EDGE-OR-REGION\n"
 DATA_FILE: Final = "data.toml"
+Start = Callable[[EdgeConfig, Path, int, bytes], None]  # of an edge: configuration, folder, number, secret
 
 
 def write_fleet(
@@ -43,15 +42,15 @@ def write_fleet(
     method: Mapping[str, Any],
     *,
     seed: int,
-    state: FleetState | None,
+    start: Start | None,
     data_toml: str,
     now: dt.datetime,
     done: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Write a fleet folder, which must not exist.
 
-    model, method: sections of every edge's configuration. state: what the edges start with; None for nothing. done:
-    called with the name of each edge that is written.
+    model, method: sections of every edge's configuration. start: writes what an edge starts with; None for nothing.
+    done: called with the name of each edge that is written.
     """
     if folder.exists():
         raise InvalidValue("out", str(folder), "a folder that does not exist yet")
@@ -59,7 +58,7 @@ def write_fleet(
     shutil.rmtree(part, ignore_errors=True)  # left behind by a process that was killed
     part.mkdir(parents=True)
     try:
-        _write(part, fleet, model, method, seed=seed, state=state, data_toml=data_toml, now=now, done=done)
+        _write(part, fleet, model, method, seed=seed, start=start, data_toml=data_toml, now=now, done=done)
         os.replace(part, folder)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
@@ -73,7 +72,7 @@ def _write(
     method: Mapping[str, Any],
     *,
     seed: int,
-    state: FleetState | None,
+    start: Start | None,
     data_toml: str,
     now: dt.datetime,
     done: Callable[[str], None],
@@ -81,7 +80,6 @@ def _write(
     authority, secret = CertificateFolder(folder / AUTHORITY), secrets.token_hex(16)
     authority.init(fleet.data, now=now, days=AUTHORITY_DAYS)
     seeds = [edge.peer_address for edge in fleet.edges[:SEEDS]]
-    names = [edge.name for edge in fleet.edges]
     for number, edge in enumerate(fleet.edges):
         own = folder / edge.name
         own.mkdir()
@@ -98,8 +96,8 @@ def _write(
         replace_file(own / "edge.toml", text.encode())
         config = toml.load(own / "edge.toml", EdgeConfig)
         check_edge(config, own, now)
-        if state is not None:
-            warm_start(config, own, state, number, names, secret.encode(), now.timestamp())
+        if start is not None:
+            start(config, own, number, secret.encode())
         done(edge.name)
     replace_file(folder / DATA_FILE, data_toml.encode())
     replace_file(folder / FLEET_FILE, toml.dumps(fleet).encode())

@@ -1,26 +1,23 @@
 """Make a fleet folder from the results folder of a simulation."""
 
 import datetime as dt
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import tomli_w
 
-from alphaedge.core.fields import KEYED, Field
+from alphaedge.edge.config import EdgeConfig
 from alphaedge.errors import InvalidValue
+from alphaedge.fleet.edge_sections import MODEL_NAME, method_config, model_config
 from alphaedge.fleet.folders import write_fleet
+from alphaedge.fleet.history import read_history, start_from_history, with_history
 from alphaedge.fleet.layout import Fleet, addresses
+from alphaedge.fleet.warm_start import warm_start
 from alphaedge.fleet_state import STATE_FILE, FleetState
-from alphaedge.replay.model_section import model_section
 from alphaedge.simulation import config
 from alphaedge.simulation.config import Settings
-
-MODEL_NAME: Final = "model"
-MIN_ROWS: Final = {"id": 10_000, "category": 1_000}  # room for values that are yet to come
-GROWTH: Final = 2  # times the values that the simulation met
 
 
 def init_fleet(
@@ -33,28 +30,44 @@ def init_fleet(
     peer_port: int = 8443,
     factory: str | None = None,
     with_state: bool = True,
+    history: str | None = None,
     done: Callable[[str], None] = lambda _: None,
 ) -> Fleet:
     """Make a fleet that starts where a simulation ended, and return it.
 
     results: the folder that ``alphaedge simulate --out`` wrote. host, port, peer_port: see ``layout.addresses``.
     factory: import path of the model, where the simulation was given one of its own. with_state: without it, the edges
-    have learned nothing yet.
+    have learned nothing yet. history: a table with the columns of the simulated one; the edges start from its events
+    instead, and places that are only there get an edge, too.
     """
     state, settings = FleetState.read(results / STATE_FILE), config.load(results / "config.toml")
+    if history is not None and not with_state:
+        raise InvalidValue("history", history, "no table for edges that are to start without anything learned")
+    events = None if history is None else read_history(history, settings)
+    places = list(dict.fromkeys([*state.names, *(events.edge_names if events is not None else ())]))
     fleet = Fleet(
         data=state.description.name,
         model=MODEL_NAME,
         local=host is None,
-        edges=tuple(addresses(state.names, host=host, port=port, peer_port=peer_port)),
+        edges=tuple(addresses(places, host=host, port=port, peer_port=peer_port)),
     )
+    names = [edge.name for edge in fleet.edges]
+    if events is not None:
+        state = msgspec.structs.replace(state, description=with_history(state.description, events))
+
+    def start(edge: EdgeConfig, folder: Path, number: int, secret: bytes) -> None:
+        if events is not None:
+            start_from_history(edge, folder, events, places[number], secret, now.timestamp())
+        else:
+            warm_start(edge, folder, state, number, names, secret, now.timestamp())
+
     write_fleet(
         out,
         fleet,
-        _model(state, settings, factory),
-        {"name": state.method} | _given(settings.method),
+        model_config(state, settings, factory),
+        method_config(state, settings),
         seed=0,
-        state=state if with_state else None,
+        start=start if with_state else None,
         data_toml=data_section(settings),
         now=now,
         done=done,
@@ -66,40 +79,6 @@ def data_section(settings: Settings) -> str:
     """How the data were read, for a replay of more of them."""
     table = msgspec.to_builtins(settings.table) if settings.table else None
     return tomli_w.dumps(_without_none({"data": settings.data, "table": table}))
-
-
-def _model(state: FleetState, settings: Settings, factory: str | None) -> dict[str, Any]:
-    """The ``[model]`` section: what the simulation learned with."""
-    description, fields = state.description, [_with_room(f) for f in state.description.fields]
-    text = model_section(
-        msgspec.structs.replace(description, fields=tuple(fields)),
-        name=MODEL_NAME,
-        batch_size=state.batch_size,
-        rate=settings.model_rate,
-        builtin=state.builtin,
-    )
-    model: dict[str, Any] = tomllib.loads(text)["model"]
-    model |= {"id_rows": settings.row_optimizer, "id_rate": settings.id_rate, "local_steps": settings.local_steps}
-    if settings.optimizer is not None:
-        model["optimizer"] = settings.optimizer
-    if factory is not None:
-        of_builtins = ("builtin", "hidden", "label_scale", "last", "relative")
-        model = {key: value for key, value in model.items() if key not in of_builtins} | {"factory": factory}
-    elif state.builtin is None:
-        allowed = "MODULE:FACTORY of the model that the simulation was given"
-        raise InvalidValue("model", None, allowed)
-    return model
-
-
-def _with_room(field: Field) -> Field:
-    """A field with rows for more values than were met."""
-    if field.kind not in KEYED:
-        return field
-    return Field(field.name, field.kind, max(GROWTH * field.size, MIN_ROWS[field.kind]), field.missing)
-
-
-def _given(struct: msgspec.Struct) -> dict[str, Any]:
-    return {name: value for name, value in msgspec.to_builtins(struct).items() if value is not None}
 
 
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:

@@ -1,30 +1,18 @@
 """Let a live edge start where a simulation ended: a checkpoint, and a journal with the events since its last round."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from alphaedge.core.fields import KEYED
-from alphaedge.core.gradients import OneAtATime
-from alphaedge.core.links import Links
-from alphaedge.core.state import ModelState
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.inputs.features import Features
-from alphaedge.edge.inputs.numbering import key_of
-from alphaedge.edge.learning.checkpoints import Checkpoints, Progress
-from alphaedge.edge.learning.learner import Examples, Learner
-from alphaedge.edge.learning.loop import make_learner
-from alphaedge.edge.learning.publication import Publication
-from alphaedge.edge.model import initial_model, model_schema
+from alphaedge.edge.learning.checkpoints import Checkpoints
+from alphaedge.edge.model import model_schema
 from alphaedge.edge.store.journal import Journal
-from alphaedge.errors import InvalidValue
-from alphaedge.fleet_state import EdgeState, FleetState
+from alphaedge.fleet.restore import restore_learner
+from alphaedge.fleet_state import FleetState
 
 EVENTS_AT_ONCE: Final = 10_000  # that one commit of the journal has
 
@@ -36,120 +24,20 @@ def warm_start(
 
     edge: its place in the state. names: of all live edges, in the order of the state. now: seconds since 1970.
     """
-    model, own, tensors = initial_model(config), state.edges[edge], state.tensors[edge]
-    learner = make_learner(config, OneAtATime(model))
-    features, labels = Features(config.model.fields, secret), tensors["events.labels"]
-    events = features.encode(_raw_inputs(state, tensors)) if len(labels) else features.sample()[:0]
-    inputs = features.to_tensors(events, model.fields)
-    waiting = own.waiting * state.batch_size
-    data = folder / config.data
-    if own.rounds:
-        _check_layout(learner, tensors, state)
-        _restore(learner, own, tensors, names)
-        for t, table in enumerate(model.tables):
-            _restore_rows(learner, t, _keys(state, tensors, t, model.fields[table.fields[0]], secret), tensors)
-        size = state.batch_size
-        learner.train_mixed(
-            [
-                Examples([x[at : at + size] for x in inputs], labels[at : at + size].to(model.dtype))
-                for at in range(0, waiting, size)
-            ]
-        )
-        learner.note_round_end()
-        progress = Progress(scores=own.scores, total=own.total, batches=own.batches)
-        Checkpoints(data / "checkpoints").save(learner, model_schema(config, model), progress)
-    since = [x[waiting:] for x in inputs]
-    outputs = model.loss.link(learner.predict(since)).tolist() if len(since[0]) else []
-    _write_journal(data / "journal.db", features, events[waiting:], outputs, labels[waiting:].tolist(), now)
+    restored, data = restore_learner(config, state, edge, names, secret), folder / config.data
+    learner = restored.learner
+    if restored.progress is not None:
+        schema = model_schema(config, learner.model)
+        Checkpoints(data / "checkpoints").save(learner, schema, restored.progress)
+    outputs = learner.model.loss.link(learner.predict(restored.inputs())).tolist() if len(restored.labels) else []
+    journal = data / "journal.db"
+    write_journal(journal, restored.features, restored.events, outputs, restored.labels.tolist(), now)
 
 
-def _raw_inputs(state: FleetState, tensors: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
-    """The events as a caller would send them: values, not the numbers that stand for them."""
-    inputs = {}
-    for field in state.description.fields:
-        found = tensors[f"events.{field.name}"].numpy()
-        if field.kind in KEYED and field.name in state.description.values:
-            found = np.array(state.description.values[field.name], dtype=object)[found]
-        inputs[field.name] = found
-    return inputs
-
-
-def _keys(state: FleetState, tensors: Mapping[str, Tensor], table: int, field: str, secret: bytes) -> Tensor:
-    """The keys of the rows of an id table, in their order."""
-    values: Sequence[str] | None = state.description.values.get(field)
-    numbers = tensors[f"rows.{table}"].tolist()
-    keys = [key_of(values[n] if values is not None else n, secret) for n in numbers]
-    return torch.tensor(keys, dtype=torch.long)
-
-
-def _check_layout(learner: Learner, tensors: Mapping[str, Tensor], state: FleetState) -> None:
-    """Refuse a state of another model or method than the configuration has."""
-    model = learner.model
-    found = {
-        "numbers": len(tensors["mixed.dense"]),
-        "buffers": sorted(name.removeprefix("mixed.buffer.") for name in tensors if name.startswith("mixed.buffer.")),
-        "id tables": [tensors[f"mixed.{t}"].shape[-1] for t in range(len(model.tables)) if f"mixed.{t}" in tensors],
-        "home model": "home.dense" in tensors,
-    }
-    wanted = {
-        "numbers": model.dense_size,
-        "buffers": sorted(model.initial_buffers()),
-        "id tables": [table.columns for table in model.tables],
-        "home model": learner.home is not None,
-    }
-    for part, expected in wanted.items():
-        if found[part] != expected:
-            raise InvalidValue(
-                f"state of {state.method}: {part}", found[part], f"{expected}, as the configured model and method have"
-            )
-
-
-def _restore(learner: Learner, own: EdgeState, tensors: Mapping[str, Tensor], names: Sequence[str]) -> None:
-    """Set everything that belongs to no row."""
-    for name, state in learner.states.items():
-        _restore_dense(state, name, tensors)
-    if "judge.evidence" in tensors:
-        learner.evidence, learner.unused = tensors["judge.evidence"].unsqueeze(0), tensors["judge.unused"].unsqueeze(0)
-    learner.records, learner.revealed, learner.aggregations = own.records, own.batches, own.aggregations
-    learner.topology = {names[j]: share for j, share in own.shares.items()}
-    if own.publication:
-        # The simulator keeps published statistics only where they are mixed; peers are told the edge's own.
-        statistics = {
-            name: tensors.get(f"published.{name}", tensors[f"mixed.buffer.{name}"])
-            for name in learner.model.statistics()
-        }
-        learner.publication = Publication(own.publication, own.published_records, tensors["published"], statistics)
-    if own.own is not None:
-        # Peers' models are not in the state: each is pulled whole once, and only its changes after that.
-        known = {names[j]: replace(link, publication=-1, pulled_at=-1) for j, link in own.known.items()}
-        learner.links = Links[str](own.own, [names[j] for j in own.neighbours], known)
-
-
-def _restore_dense(state: ModelState, name: str, tensors: Mapping[str, Tensor]) -> None:
-    state.dense[0], state.dense_m[0], state.dense_v[0] = (tensors[f"{name}.{part}"] for part in ("dense", "m", "v"))
-    state.steps[0] = tensors[f"{name}.steps"]
-    for key, buffer in state.buffers.items():
-        buffer[0] = tensors[f"{name}.buffer.{key}"]
-
-
-def _restore_rows(learner: Learner, t: int, keys: Tensor, tensors: Mapping[str, Tensor]) -> None:
-    """Give keys their rows, the longest unused first, with all that was learned of them."""
-    table = learner.tables[t]
-    if not len(keys):
-        return
-    table.admit(keys, learner.aggregations)
-    rows = table.rows(keys)
-    for name, state in learner.states.items():
-        state.tables[t].storage[:, 0, rows] = tensors[f"{name}.{t}"]
-    since = tensors[f"known_since.{t}"]
-    table.known_since[rows] = torch.where(since < 0, learner.aggregations, since)
-    table.trained[rows], table.version[rows] = tensors[f"trained.{t}"], tensors[f"version.{t}"]
-    table.published[rows] = tensors[f"published.{t}"]
-
-
-def _write_journal(
+def write_journal(
     path: Path, features: Features, events: NDArray[Any], outputs: list[float], labels: list[float], now: float
 ) -> None:
+    """Write events as predictions with their feedback. now: the time of all of them, in seconds since 1970."""
     journal = Journal(path, layout=features.layout)
     try:
         for start in range(0, len(labels), EVENTS_AT_ONCE):

@@ -32,8 +32,8 @@ def build(table: Table, source: Source, looks: Mapping[str, Look], name: str) ->
     label = parse_label(pl.col(table.label), schema[table.label], looks[table.label])
     columns = plan_numbers(table.numbers, source, looks)
     # The user's columns may have any name, so all get names here that are theirs for certain.
-    plan = [when.alias(TIME), label.alias(LABEL), _raw(table.edge, schema, "edge").alias(EDGE)]
-    plan += [_raw(c, schema, "id").alias(f"={c}") for c in (*table.ids, *table.categories)]
+    plan = [when.alias(TIME), label.alias(LABEL), raw_values(table.edge, schema, "edge").alias(EDGE)]
+    plan += [raw_values(c, schema, "id").alias(f"={c}") for c in (*table.ids, *table.categories)]
     plan += [part.alias(alias) for c in columns for part, alias in zip(c.parts, c.aliases(), strict=True)]
     frame = source.collect(source.scan.select(plan))
     _check_values(frame, table, source, label, columns)
@@ -73,7 +73,7 @@ def build(table: Table, source: Source, looks: Mapping[str, Look], name: str) ->
     )
 
 
-def _raw(column: str, schema: Mapping[str, pl.DataType], what: str) -> pl.Expr:
+def raw_values(column: str, schema: Mapping[str, pl.DataType], what: str) -> pl.Expr:
     """The values of ids and edges as they are, in types that have a canonical form."""
     dtype, values = schema[column], pl.col(column)
     if dtype.is_nested() or dtype in (pl.Time, pl.Duration, pl.Object):

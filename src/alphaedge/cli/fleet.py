@@ -126,7 +126,7 @@ def up(
 
         local = LocalFleet(folder)
         running = len(local.running())
-        started = local.start()
+        started = local.start(detach=detach)
         already = f", {running} run already" if running else ""
         console.print(f"{len(started)} of {len(local.fleet.edges)} edges started{already}", highlight=False)
         try:

@@ -1,11 +1,9 @@
 """A fleet of live edges on this machine: certificates, configurations and processes, all in one folder."""
 
-import ctypes
 import datetime as dt
 import os
 import secrets
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -17,6 +15,7 @@ import tomli_w
 
 from alphaedge.edge.trust.authority import CertificateFolder
 from alphaedge.errors import FleetError
+from alphaedge.fleet.child_process import end_with_parent
 
 HOST: Final = "127.0.0.1"
 STOP_TIMEOUT_SECONDS: Final = 10.0  # then edges are killed
@@ -25,7 +24,6 @@ CITIES: Final = {
     "berlin": "DE", "madrid": "ES", "oslo": "NO", "tokyo": "JP", "boston": "US", "sydney": "AU",
     "lagos": "NG", "lima": "PE", "cairo": "EG", "delhi": "IN", "toronto": "CA", "jakarta": "ID",
 }  # fmt: skip
-PR_SET_PDEATHSIG: Final = 1  # Linux
 
 
 def cities(count: int) -> dict[str, str]:
@@ -109,7 +107,7 @@ class DemoFleet:
             command += ["--config", str(self.folder / name / "edge.toml")]
             with self.log_file(name).open("ab") as log:
                 self._processes[name] = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_end_with_parent(os.getpid())
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=end_with_parent(os.getpid())
                 )
 
     def kill(self, name: str) -> None:
@@ -145,22 +143,6 @@ class DemoFleet:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-def _end_with_parent(parent: int) -> Any:
-    """Return what a child process does first: it asks to be ended when this process ends, for whatever reason.
-
-    It also leaves the process group, so that Ctrl-C reaches only this process, which then stops the edges.
-    """
-
-    def prepare() -> None:
-        os.setpgrp()
-        if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-            if os.getppid() != parent:  # the parent has ended already
-                os._exit(1)
-
-    return prepare
 
 
 def _free_ports(count: int) -> list[int]:

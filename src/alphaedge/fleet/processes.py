@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, final
 
 from alphaedge.errors import FleetError, InvalidValue
+from alphaedge.fleet.child_process import end_with_parent
 from alphaedge.fleet.layout import EdgeAddress, Fleet
 from alphaedge.http_client import is_ready
 
@@ -33,8 +34,8 @@ class LocalFleet:
             )
             raise InvalidValue("fleet", f"edges on {hosts}", allowed)
 
-    def start(self) -> list[str]:
-        """Start every edge that does not run; return their names. They go on when this process ends."""
+    def start(self, *, detach: bool) -> list[str]:
+        """Start every edge that does not run; return their names. detach: they go on when this process ends."""
         started = []
         stopped = [edge for edge in self.fleet.edges if self.pid(edge) is None]
         for edge in stopped:
@@ -48,7 +49,8 @@ class LocalFleet:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    start_new_session=True,  # Ctrl-C is for the command that watches
+                    start_new_session=detach,
+                    preexec_fn=None if detach else end_with_parent(os.getpid()),  # without it, Ctrl-C is for them too
                 )
             (own / PID_FILE).write_text(str(process.pid))
             started.append(edge.name)

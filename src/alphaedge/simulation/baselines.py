@@ -99,12 +99,12 @@ def events_known(events: int, size: int, delay: int) -> Tensor:
     >>> events_known(6, 2, 0).tolist(), events_known(6, 2, 1).tolist()
     ([0, 0, 2, 2, 4, 4], [0, 0, 0, 0, 2, 2])
     """
-    return ((torch.arange(events) // size - delay) * size).clamp(min=0)
+    return ((torch.arange(events, device="cpu") // size - delay) * size).clamp(min=0)
 
 
 def running_mean(labels: Tensor, known: Tensor, start: float) -> Tensor:
     """The mean of the labels revealed before each event; ``start`` where there are none."""
-    sums = torch.cat([torch.zeros(1, dtype=torch.float64), labels.double().cumsum(0)])
+    sums = torch.cat([labels.new_zeros(1, dtype=torch.float64), labels.double().cumsum(0)])
     return torch.where(known > 0, sums[known] / known.clamp(min=1), start)
 
 
@@ -120,7 +120,7 @@ def mean_by(values: Tensor, labels: Tensor, known: Tensor, usual: Tensor) -> Ten
     order = values.argsort(stable=True)
     own = values[order].long() * len(labels)
     places = own + order
-    sums = torch.cat([torch.zeros(1, dtype=torch.float64), labels[order].double().cumsum(0)])
+    sums = torch.cat([labels.new_zeros(1, dtype=torch.float64), labels[order].double().cumsum(0)])
     # Looked up in the order of the list, which is kind to the cache.
     start, stop = torch.searchsorted(places, own), torch.searchsorted(places, own + known[order])
     means = (sums[stop] - sums[start] + PRIOR_EVENTS * usual[order]) / (stop - start + PRIOR_EVENTS)

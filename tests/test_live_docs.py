@@ -50,7 +50,7 @@ SAYS: Mapping[str, tuple[str, ...]] = {
         '"accepted":2',
         r"berlin: \d+ of the first 100 were right, (?:[89]\d|100) of the last 100",
         r"boston: (?:[89]\d|100) of the first 100 were right",
-        r"(?s)fleet seen by berlin.* berlin +DE .* boston +US .*berlin [01]\.\d\d",
+        r"(?s)fleet seen by berlin.* berlin +DE .* boston +US .*(?:berlin [01]\.\d\d|nobody)",
         r"alphaedge_batches_total 60.0",
     ),
     "table-to-fleet.md": (

@@ -62,7 +62,7 @@ def test_models_that_help_names_are_models_of_that_data_set() -> None:
 def test_defaults_that_help_states_are_those_of_the_settings() -> None:
     settings = Settings()
     assert default_in_help("simulate", "data") == settings.data
-    assert default_in_help("simulate", "seeds") == str(settings.seeds)
+    assert default_in_help("simulate", "seeds") == f"{TABLE_SEEDS} for a table, else {settings.runs}"
     assert default_in_help("simulate", "clock") == settings.clock
     assert default_in_help("simulate", "executor") == settings.executor
     for command in ("simulate", "replay"):
@@ -74,7 +74,8 @@ def test_defaults_that_help_states_are_those_of_the_settings() -> None:
 
 def test_defaults_of_the_method_are_those_of_alphaedge() -> None:
     method: Any = MethodSettings().apply("alphaedge")
-    assert default_in_help("simulate", "aggregate_every") == str(method.aggregate_every)
+    period = f"{SMALLEST_PERIOD} to {LARGEST_PERIOD} for a table"
+    assert default_in_help("simulate", "aggregate_every") == f"{method.aggregate_every}; {period}"
     assert default_in_help("simulate", "peers") == str(method.selection.peers)
     assert default_in_help("simulate", "replace") == str(method.selection.replace)
     assert default_in_help("simulate", "select_every") == str(method.selection.every)

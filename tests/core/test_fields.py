@@ -16,7 +16,7 @@ def test_an_unknown_kind_is_refused(kind: str) -> None:
         Field("age", kind)
     assert caught.value.field == "field age: kind"
     assert caught.value.found == kind
-    assert caught.value.allowed == "one of id, category, set, number"
+    assert caught.value.allowed == "one of id, category, code, set, number"
 
 
 @pytest.mark.parametrize("size", [0, -3, 2.5, "4", None, True, float("nan"), float("inf")])

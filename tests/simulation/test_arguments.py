@@ -74,6 +74,8 @@ def test_a_function_that_makes_a_bare_module_is_told_what_to_make() -> None:
 def test_data_from_python_learn_as_a_table_does_unless_told_otherwise() -> None:
     quick: dict[str, Any] = {"methods": ["noagg"], "batch_size": 5, "executor": "one-at-a-time"}
     found = simulate(data=measured(2, 4), **quick).settings
+    assert (found.rate, found.id_rows) == (0.001, "adagrad")
+    found = simulate(data=measured(2, 4, task="classify"), **quick).settings
     assert (found.rate, found.id_rows) == (0.01, "adagrad")
     assert simulate(data=measured(2, 4), rate=0.1, **quick).settings.rate == 0.1
     assert simulate(data=measured(2, 4), model=linear, **quick).settings.rate is None

@@ -15,6 +15,8 @@ from alphaedge.experiments.plan import EXPERIMENTS, OTHER_EXPERIMENTS
 from alphaedge.experiments.suites import DATA_SETS, DEVELOPMENT, REPORTING
 from alphaedge.settings import MethodSettings
 from alphaedge.simulation.catalog import CATALOG
+from alphaedge.simulation.config import TABLE_SEEDS
+from alphaedge.simulation.pace import LARGEST_PERIOD, SMALLEST_PERIOD
 
 ROOT: Any = typer.main.get_command(app)
 

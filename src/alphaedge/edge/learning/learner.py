@@ -339,7 +339,7 @@ class Learner:
         """Train the mixed model on batches that have waited for a mix; the home model has trained on them already."""
         for examples in waited:
             batch = self._batch(examples)
-            self._or_undo(examples, batch, partial(self._train_again, batch))
+            self._or_undo(examples, batch, lambda _: self._train(batch))  # noqa: B023  called at once
 
     def _select(
         self, candidates: Sequence[str], topology: Mapping[str, Mapping[str, float]], absent: Collection[str]
@@ -364,10 +364,6 @@ class Learner:
         outputs, _ = learn(self.mixed, batch, self.gradients, self.online)
         self._note_trained(batch)
         return outputs
-
-    def _train_again(self, batch: Batch, _: ModelBefore) -> None:
-        """Train on a batch that has waited for the mix."""
-        self._train(batch)
 
     def _note_trained(self, batch: Batch) -> None:
         self.records += batch.labels.shape[1]

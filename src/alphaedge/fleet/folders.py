@@ -10,11 +10,12 @@
 A folder is made under another name and renamed when it is complete.
 """
 
+import contextlib
 import datetime as dt
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,55 +53,47 @@ def write_fleet(
     model, method: sections of every edge's configuration. start: writes what an edge starts with; None for nothing.
     done: called with the name of each edge that is written.
     """
+    with _new_folder(folder) as made:
+        authority, secret = CertificateFolder(made / AUTHORITY), secrets.token_hex(16)
+        authority.init(fleet.data, now=now, days=AUTHORITY_DAYS)
+        seeds = [edge.peer_address for edge in fleet.edges[:SEEDS]]
+        for number, edge in enumerate(fleet.edges):
+            own = made / edge.name
+            own.mkdir()
+            hosts = list(dict.fromkeys([edge.host, LOOPBACK]))
+            issued = authority.issue(edge.name, edge.region, hosts, now=now, days=CERTIFICATE_DAYS)
+            for source, name in ((issued, "edge.pem"), (made / AUTHORITY / "ca.pem", "ca.pem")):
+                replace_file(own / name, source.read_bytes())
+            replace_file(own / "edge.key", issued.with_suffix(".key").read_bytes(), mode=0o600)
+            issued.with_suffix(".key").unlink()  # an edge's key is on its own machine only
+            replace_file(own / "fleet.secret", secret.encode(), mode=0o600)
+            replace_file(own / "policy.txt", POLICY.encode())
+            section = _edge_section(edge, [s for s in seeds if s != edge.peer_address], local=fleet.local)
+            text = tomli_w.dumps(section | {"seed": seed, "model": dict(model), "method": dict(method)})
+            replace_file(own / "edge.toml", text.encode())
+            config = toml.load(own / "edge.toml", EdgeConfig)
+            check_edge(config, own, now)
+            if start is not None:
+                start(config, own, number, secret.encode())
+            done(edge.name)
+        replace_file(made / DATA_FILE, data_toml.encode())
+        replace_file(made / FLEET_FILE, toml.dumps(fleet).encode())
+
+
+@contextlib.contextmanager
+def _new_folder(folder: Path) -> Iterator[Path]:
+    """Make a folder under another name, which becomes ``folder`` when the block ends, and nothing if it raises."""
     if folder.exists():
         raise InvalidValue("out", str(folder), "a folder that does not exist yet")
     part = folder.with_name(folder.name + ".part")
     shutil.rmtree(part, ignore_errors=True)  # left behind by a process that was killed
     part.mkdir(parents=True)
     try:
-        _write(part, fleet, model, method, seed=seed, start=start, data_toml=data_toml, now=now, done=done)
+        yield part
         os.replace(part, folder)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
-
-
-def _write(
-    folder: Path,
-    fleet: Fleet,
-    model: Mapping[str, Any],
-    method: Mapping[str, Any],
-    *,
-    seed: int,
-    start: Start | None,
-    data_toml: str,
-    now: dt.datetime,
-    done: Callable[[str], None],
-) -> None:
-    authority, secret = CertificateFolder(folder / AUTHORITY), secrets.token_hex(16)
-    authority.init(fleet.data, now=now, days=AUTHORITY_DAYS)
-    seeds = [edge.peer_address for edge in fleet.edges[:SEEDS]]
-    for number, edge in enumerate(fleet.edges):
-        own = folder / edge.name
-        own.mkdir()
-        hosts = list(dict.fromkeys([edge.host, LOOPBACK]))
-        issued = authority.issue(edge.name, edge.region, hosts, now=now, days=CERTIFICATE_DAYS)
-        for source, name in ((issued, "edge.pem"), (folder / AUTHORITY / "ca.pem", "ca.pem")):
-            replace_file(own / name, source.read_bytes())
-        replace_file(own / "edge.key", issued.with_suffix(".key").read_bytes(), mode=0o600)
-        issued.with_suffix(".key").unlink()  # an edge's key is on its own machine only
-        replace_file(own / "fleet.secret", secret.encode(), mode=0o600)
-        replace_file(own / "policy.txt", POLICY.encode())
-        section = _edge_section(edge, [s for s in seeds if s != edge.peer_address], local=fleet.local)
-        text = tomli_w.dumps(section | {"seed": seed, "model": dict(model), "method": dict(method)})
-        replace_file(own / "edge.toml", text.encode())
-        config = toml.load(own / "edge.toml", EdgeConfig)
-        check_edge(config, own, now)
-        if start is not None:
-            start(config, own, number, secret.encode())
-        done(edge.name)
-    replace_file(folder / DATA_FILE, data_toml.encode())
-    replace_file(folder / FLEET_FILE, toml.dumps(fleet).encode())
 
 
 def _edge_section(edge: EdgeAddress, seeds: list[str], *, local: bool) -> dict[str, Any]:

@@ -7,8 +7,9 @@ import msgspec
 
 from alphaedge.core.exchange import Precision
 from alphaedge.core.home import Home
-from alphaedge.core.methods import METHODS, Method, method
+from alphaedge.core.methods import METHODS, Method, method, private
 from alphaedge.core.online import Online
+from alphaedge.core.privacy.settings import DAY_SECONDS, Privacy
 from alphaedge.core.rules.aggregation.learned import Learned
 from alphaedge.core.rules.optimizer.adagrad import Adagrad
 from alphaedge.core.rules.optimizer.adam import Adam
@@ -46,14 +47,36 @@ def check_method(field: str, spec: str) -> None:
         check_choice(field, spec, METHODS)
 
 
+class PrivacySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Private publication (core.privacy.settings); each field as there."""
+
+    epsilon: float = 8.0
+    delta: float = 1e-6
+    window_seconds: float = DAY_SECONDS
+    user: str | None = None
+    participations: int = 1
+    clip: float = 1.0
+    rate: float = 0.01
+    tables: tuple[str, ...] = ()
+    lot_batches: int = 1
+    total_epsilon: float | None = None
+
+    def __post_init__(self) -> None:
+        self.make()
+
+    def make(self) -> Privacy:
+        """The settings as the core takes them."""
+        return Privacy(**msgspec.structs.asdict(self))
+
+
 class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Overrides for the methods; what is None stays as each method has it.
 
     ``aggregate_every`` (E), ``pull_ahead``, ``peers`` (K), ``replace`` (K') and ``select_every`` (m) apply to every
     method that has them. ``aggregation`` and ``selection`` are import paths of rules of your own,
-    ``package.module:name``, and ``precision`` is that of published numbers, for every method that uses peers. The rest
-    applies to the learned methods only. Except for the first five, nothing applies to the methods named ``-paper``,
-    which are literal readings.
+    ``package.module:name``, ``precision`` is that of published numbers, and ``privacy`` what edges promise about their
+    users, for every method that uses peers. The rest applies to the learned methods only. Except for the first five and
+    ``privacy``, nothing applies to the methods named ``-paper``, which are literal readings.
     """
 
     aggregate_every: int | None = None
@@ -75,6 +98,7 @@ class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     trial: bool | None = None
     aggregation: str | None = None
     selection: str | None = None
+    privacy: PrivacySettings | None = None
 
     def apply(self, spec: str) -> Method:
         """The method of that name, or that an import path makes, with these overrides."""
@@ -85,7 +109,8 @@ class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             if chosen.aggregation.uses_peers:
                 chosen = self._with_own_rules(chosen)
         selection = _replace(chosen.selection, peers=self.peers, replace=self.replace, every=self.select_every)
-        return _replace(chosen, selection=selection, aggregate_every=self.aggregate_every, pull_ahead=self.pull_ahead)
+        chosen = _replace(chosen, selection=selection, aggregate_every=self.aggregate_every, pull_ahead=self.pull_ahead)
+        return chosen if self.privacy is None else private(chosen, self.privacy.make())
 
     def _learned(self, chosen: Method, rule: Learned) -> Method:
         weights = {"rate": self.weight_rate, "steps": self.weight_steps, "weight_batches": self.weight_batches}

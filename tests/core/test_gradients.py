@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from alphaedge.core.gradients import CALLS_BEFORE_TRACING, Gradients, OneAtATime, Stacked, choose
+from alphaedge.core.gradients import Gradients, OneAtATime, Stacked, choose
 from alphaedge.core.model import LOSSES, Loss, Model
+from alphaedge.core.replays import CALLS_BEFORE_TRACING
 from alphaedge.errors import InvalidValue
 
 from .zoo import WRITTEN, ZOO, Case, Padded, Recurrent, Run, Written, numbers, parts, run_of, whole

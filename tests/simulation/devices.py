@@ -54,6 +54,6 @@ def run(name: str, **changes: Any) -> Seen:
     """Run one of the simulations; calls are recorded in one of them alone, since recording takes seconds."""
     with ExitStack() as patches:
         if name != "recorded":
-            patches.enter_context(mock.patch("alphaedge.core.gradients.CALLS_BEFORE_TRACING", 10**9))
+            patches.enter_context(mock.patch("alphaedge.core.replays.CALLS_BEFORE_TRACING", 10**9))
         patches.enter_context(mock.patch("alphaedge.simulation.task._recordings_folder", return_value=None))
         return seen(**SIMULATIONS[name], **changes)

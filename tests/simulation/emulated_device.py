@@ -134,8 +134,8 @@ def check(names: list[str]) -> None:
             assert torch.equal(one.log.bytes, two.log.bytes), name
             if name == "recorded":
                 assert isinstance(two.gradients, Stacked)
-                assert all(isinstance(replay, torch.jit.ScriptFunction) for replay in two.gradients._replays.values())
-                assert two.gradients._replays, name
+                assert all(isinstance(replay, torch.jit.ScriptFunction) for replay in two.gradients._replays._replays.values())
+                assert two.gradients._replays._replays, name
 
 
 def check_recordings() -> None:

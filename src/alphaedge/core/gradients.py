@@ -6,23 +6,18 @@ keeps coming is recorded as a flat list of tensor operations, which leaves out t
 Both have the same interface; nothing else in the package computes a gradient.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol, final
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol, final
 
 import torch
 from torch import Tensor
 from torch.func import grad_and_value, vjp, vmap
 
-from alphaedge.core.compiler import without_compiler
-from alphaedge.core.device import fork_randomness
 from alphaedge.core.model import Model
-from alphaedge.core.recording import Function, record, script
+from alphaedge.core.replays import Recordings, Replays
 from alphaedge.errors import InvalidValue
 
 Buffers = Mapping[str, Tensor]
-
-# Recording costs as much as a hundred calls: without a store, only calls that repeat are recorded.
-CALLS_BEFORE_TRACING: Final = 4
 
 
 @final
@@ -61,18 +56,6 @@ class Gradients(Protocol):
         self, dense: Tensor, rows: Sequence[Tensor], buffers: Buffers, inputs: Sequence[Tensor], labels: Tensor
     ) -> Tensor:
         """Each edge's mean loss [k] in evaluation mode."""
-        ...
-
-
-class Recordings(Protocol):
-    """Keeps the recorded calls of one model from process to process."""
-
-    def get(self, call: str) -> str | None:
-        """The recording of that call, if there is one. It may be damaged."""
-        ...
-
-    def put(self, call: str, source: str) -> None:
-        """Keep a recording, in the place of an older one."""
         ...
 
 
@@ -157,9 +140,7 @@ class Stacked:
 
     def __init__(self, model: Model, *, trace: bool = True, recordings: Recordings | None = None) -> None:
         self.model = model
-        self._trace, self._recordings = trace, recordings
-        self._calls: dict[object, int] = {}
-        self._replays: dict[object, Function] = {}
+        self._replays = Replays(trace=trace, recordings=recordings)
 
     def gradient(
         self,
@@ -201,7 +182,7 @@ class Stacked:
 
         _set_mode(self.model, training)
         flat = [dense, *rows, *buffers.values(), *inputs, labels]
-        out = self._run(("gradient", training), stacked, flat, first_edge)
+        out = self._replays.run(("gradient", training), stacked, flat, first_edge)
         moved = dict(zip(names, out[3 + n_rows :], strict=True))
         return Gradient(out[0], tuple(out[1 : 1 + n_rows]), out[1 + n_rows], out[2 + n_rows], moved)
 
@@ -214,7 +195,7 @@ class Stacked:
 
         _set_mode(self.model, False)
         with torch.no_grad():
-            return self._run("outputs", stacked, [dense, *rows, *buffers.values(), *inputs])[0]
+            return self._replays.run("outputs", stacked, [dense, *rows, *buffers.values(), *inputs])[0]
 
     def losses(
         self, dense: Tensor, rows: Sequence[Tensor], buffers: Buffers, inputs: Sequence[Tensor], labels: Tensor
@@ -228,7 +209,7 @@ class Stacked:
 
         _set_mode(self.model, False)
         with torch.no_grad():
-            return self._run("losses", stacked, [dense, *rows, *buffers.values(), *inputs, labels])[0]
+            return self._replays.run("losses", stacked, [dense, *rows, *buffers.values(), *inputs, labels])[0]
 
     def _forward(self, flat: Sequence[Tensor], n_rows: int, names: list[str]) -> Tensor:
         """Outputs [k, B] from the dense part, rows, buffers and inputs, one after the other."""
@@ -243,80 +224,6 @@ class Stacked:
             return outputs
 
         return vmap(one, randomness="different")(self.model.unpack(flat[0], r), list(b), list(x))
-
-    def _run(
-        self, kind: object, function: Function, flat: list[Tensor], first_edge: Callable[[], list[Tensor]] | None = None
-    ) -> list[Tensor]:
-        """Run a stacked call, or its recording. first_edge: computes the results of the first edge in another way."""
-        if not self._trace:
-            return _with_autograd(function)(*flat)
-        flat = [t.contiguous() for t in flat]  # as they will be when replayed
-        key = (kind, flat[0].device, *((t.shape[1:], t.dtype) for t in flat))  # a recording names its device
-        replay = self._replays.get(key)
-        if replay is None:
-            # With a store, a call is a recording from the first time on, so that results do not depend on its state.
-            calls = self._calls[key] = self._calls.get(key, 0) + 1
-            function = _with_autograd(function)
-            if self._recordings is None and calls < CALLS_BEFORE_TRACING:
-                return function(*flat)
-            replay = self._kept(key, function, flat, first_edge) or self._recorded(key, function, flat)
-            self._replays[key] = replay
-        with torch.no_grad():
-            return replay(*flat)
-
-    def _kept(
-        self, key: object, function: Function, flat: list[Tensor], first_edge: Callable[[], list[Tensor]] | None
-    ) -> Function | None:
-        """The call as another process has recorded it, if that gives the same numbers.
-
-        They are compared with the plain loop's, where there is one: it takes less time than a first call of vmap.
-        """
-        source = self._recordings.get(repr(key)) if self._recordings else None
-        if source is None or first_edge is None:
-            return None if source is None else _replay(source, function, flat)
-        return _replay(source, lambda *_: first_edge(), [x[:1] for x in flat])
-
-    def _recorded(self, key: object, function: Function, flat: list[Tensor]) -> Function:
-        """The call as a recording, or as it is if it can't be recorded."""
-        try:
-            # Recording draws random numbers that the call would not.
-            with fork_randomness(flat[0].device), torch.inference_mode(False):
-                source = record(function, flat)
-        except Exception:  # whatever a module does that cannot be recorded, the call itself works
-            return function
-        replay = _replay(source, function, flat)
-        if replay is not None and self._recordings:
-            self._recordings.put(repr(key), source)
-        return replay or function
-
-
-def _with_autograd(function: Function) -> Function:
-    """The function as it can be called in inference mode, whose tensors autograd does not take."""
-
-    def call(*flat: Tensor) -> list[Tensor]:
-        with torch.inference_mode(False), without_compiler():
-            return function(*(x.clone() if x.is_inference() else x for x in flat))
-
-    return call
-
-
-def _replay(source: str, function: Function, flat: list[Tensor]) -> Function | None:
-    """A recording as a function, if it gives what the call itself gives."""
-    try:
-        replay = script(source)
-        return replay if _agree(function, replay, flat) else None
-    except Exception:  # a damaged file, or an operation that TorchScript does not take
-        return None
-
-
-def _agree(function: Function, replay: Function, flat: list[Tensor]) -> bool:
-    """Whether a replay gives what the call itself gives, from the same randomness."""
-    found = []
-    for each in (function, replay):
-        with fork_randomness(flat[0].device), torch.no_grad():
-            torch.manual_seed(0)
-            found.append(each(*flat))
-    return all(torch.allclose(a, b, rtol=1e-3, atol=1e-5, equal_nan=True) for a, b in zip(*found, strict=True))
 
 
 def _set_mode(model: Model, training: bool) -> None:

@@ -58,5 +58,5 @@ def log_odds(statistics: Tensor) -> tuple[Tensor, Tensor]:
     """Where logits of one edge are counted from: the odds of a positive so far, with half an event of either kind."""
     seen, mean, _ = statistics.unbind(-1)
     events = seen.clamp(max=MEMORY)
-    positive = (events * mean + 0.5) / (events + 1)
+    positive = (events * mean.clamp(0, 1) + 0.5) / (events + 1)  # a mean with noise may be neither
     return torch.logit(positive), torch.ones_like(positive)

@@ -17,13 +17,14 @@ resets a mixed model that is of no use (``Home.reset_after``). ``RIVALS`` are me
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, final
 
 from alphaedge.core.aggregation import Aggregation
 from alphaedge.core.exchange import Precision
 from alphaedge.core.home import Home
 from alphaedge.core.model import TableLayout
+from alphaedge.core.privacy.settings import Privacy
 from alphaedge.core.rule_check import check_rule
 from alphaedge.core.rules.aggregation.alone import Alone
 from alphaedge.core.rules.aggregation.by_records import ByRecords
@@ -45,7 +46,7 @@ from alphaedge.core.rules.selection.rivals.best_so_far import BestSoFar
 from alphaedge.core.rules.selection.rivals.ring import Ring
 from alphaedge.core.selection import Selection
 from alphaedge.core.trial import Trial
-from alphaedge.errors import check_choice, check_number
+from alphaedge.errors import InvalidValue, check_choice, check_number
 
 RESET_AFTER: Final = 40  # batches; four aggregation periods
 PAPER_PERIOD: Final = 20  # E in the paper
@@ -75,6 +76,8 @@ class Method:
         (core.tally).
     home: the model that is never mixed, or None.
     trial: how a peer's model proves itself before it counts, or None: every model counts.
+    privacy: what an edge promises about its users, or None. With it, peers pull a released model instead of the edge's
+        own, and learn nothing else of the edge (``private``).
     """
 
     aggregation: Aggregation
@@ -90,6 +93,7 @@ class Method:
     tallies: Literal["own", "shared"] = "own"
     home: Home | None = None
     trial: Trial | None = None
+    privacy: Privacy | None = None
 
     def __post_init__(self) -> None:
         check_rule("aggregation", self.aggregation, Aggregation)
@@ -100,6 +104,10 @@ class Method:
         check_choice("precision", self.precision, ["bfloat16", "full"])
         check_choice("statistics", self.statistics, ["local", "mixed"])
         check_choice("tallies", self.tallies, ["own", "shared"])
+        if self.privacy is not None and self.publish == "mixed":
+            raise InvalidValue(
+                "publish", self.publish, "trained, with privacy: a mix shows what its weights were learned on"
+            )
 
     def told(self, table: TableLayout) -> int:
         """How many numbers of a row peers are told: the parameters, and the tally if tallies are shared."""
@@ -220,6 +228,19 @@ def krum(**changes: Any) -> Method:
 def multi_krum(**changes: Any) -> Method:
     """Multi-Krum (Blanchard et al., 2017): the mean of the models that have the most company."""
     return _composed(changes, aggregation=Krum(), selection=Fixed())
+
+
+def private(method: Method, privacy: Privacy) -> Method:
+    """A method whose edges publish privately. A method without peers stays as it is.
+
+    Whom an edge pulls from is seen by those peers, so neighbours are drawn at random: a choice by learned weights would
+    tell of the events that they were learned on. Weights are learned as before, and never told.
+    """
+    if not method.aggregation.uses_peers:
+        return method
+    peers = method.selection.peers
+    selection = method.selection if peers is None else Random(peers, method.selection.every)
+    return replace(method, selection=selection, privacy=privacy)
 
 
 def _as_printed(changes: Mapping[str, Any], *, selection: Selection) -> Method:

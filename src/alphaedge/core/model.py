@@ -227,10 +227,16 @@ class Model:
 
     def unpack(self, dense: Tensor, rows: Sequence[Tensor]) -> list[Tensor]:
         """Dense vectors [..., D] and rows [..., C, width] as views in the shapes of the module's parameters."""
-        values = [_shaped(dense[..., s.start : s.stop], s.shape or (1,)) for s in self.dense_layout]
-        for table, matrix in zip(self.tables, rows, strict=True):
-            values += [_shaped(matrix[..., c.start : c.stop], c.shape[1:]) for c in table.slices]
-        return values
+        return self.unpack_dense(dense) + self.unpack_rows(rows)
+
+    def unpack_dense(self, dense: Tensor) -> list[Tensor]:
+        """The first part of ``unpack``."""
+        return [_shaped(dense[..., s.start : s.stop], s.shape or (1,)) for s in self.dense_layout]
+
+    def unpack_rows(self, rows: Sequence[Tensor]) -> list[Tensor]:
+        """The second part of ``unpack``."""
+        tables = zip(self.tables, rows, strict=True)
+        return [_shaped(matrix[..., c.start : c.stop], c.shape[1:]) for t, matrix in tables for c in t.slices]
 
     def pack(self, values: Sequence[Tensor], leading: int) -> tuple[Tensor, list[Tensor]]:
         """The inverse of ``unpack`` for tensors with ``leading`` stacked dimensions."""

@@ -64,7 +64,8 @@ def mix(method: Method, gradients: Gradients, round: Round, *, finite: bool = Fa
     _check_weights(type(rule).__name__, new, weights, finite=finite)
     shares = shares_of(new.raw, mixing.present)
     rule.mix(mixing, shares)
-    hear(mixing, round.links)
+    # What a released model is worth says nothing of the tallies that come with it: they have a trust of their own.
+    hear(mixing if method.privacy is None else mixing.among(answered, mixing.records), round.links)
     unstack(new, round.links)
     places = zip(round.links, round.publications, round.aggregations, answered.tolist(), strict=True)
     for links, numbers, aggregation, came in places:
@@ -109,7 +110,8 @@ def select(
             method.trial.note_presence(links.known[peer], peer not in absent, aggregations)
     if (aggregations + 1) % rule.every:
         return
-    resting = {j for j, link in links.known.items() if link.is_excluded(aggregations + 1)}
+    excluded = (j for j, link in links.known.items() if link.is_excluded(aggregations + 1))
+    resting = set(excluded) if method.privacy is None else set()  # whom an edge asks tells what it thinks of others
     candidates = [j for j in candidates if j not in resting] if resting else candidates
     view = View(
         edge=edge,

@@ -9,20 +9,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Final, final
+from typing import Any, Final, final
 
 import msgspec
 import torch
 from torch import Tensor
 
 from alphaedge.core.links import Links
+from alphaedge.core.privacy.ledger import Ledger
 from alphaedge.core.state import ModelState
 from alphaedge.errors import InvalidValue
 from alphaedge.files import replacing
 from alphaedge.simulation.adversaries import Adversaries
 from alphaedge.simulation.engine import Engine
 from alphaedge.simulation.run_log import Mix, PullCount
-from alphaedge.simulation.world import Announcement, Phase
+from alphaedge.simulation.world import Announcement, Phase, World
 
 EVERY_SECONDS: Final = 300.0
 
@@ -45,6 +46,8 @@ class _Plain(msgspec.Struct, frozen=True, kw_only=True):
     beyond_start: list[int]
     resets: list[list[int]]
     stopped: dict[int, str]
+    ledgers: list[Ledger[int]] = []
+    private_batches: list[int] = []
 
 
 @final
@@ -74,6 +77,7 @@ def save(engine: Engine, file: Path, about: str, seconds: float) -> None:
         beyond_start=log.beyond_start,
         resets=log.resets,
         stopped=log.stopped,
+        **_private(world),
     )
     tensors = dict(_tensors(engine)) | dict(_forgeries(world.adversaries)) | {"random": torch.get_rng_state()}
     encoded = torch.frombuffer(bytearray(msgspec.msgpack.encode(plain)), dtype=torch.uint8)
@@ -105,6 +109,8 @@ def restore(engine: Engine, file: Path, about: str) -> float:
     world.phase, world.at, world.moment, world.pending = plain.phase, plain.at, plain.moment, plain.pending
     log.mixes, log.pulls, log.beyond_start = plain.mixes, plain.pulls, plain.beyond_start
     log.resets, log.stopped = plain.resets, plain.stopped
+    if (releases := world.releases) is not None:
+        releases.ledgers, releases.done = plain.ledgers, plain.private_batches
     return plain.seconds
 
 
@@ -122,6 +128,9 @@ def _tensors(engine: Engine) -> Iterator[tuple[str, Tensor]]:
     if world.before is not None:
         yield from _model_tensors(world.before, "before")
     yield from engine.judge.tensors() if engine.judge else ()
+    if world.releases is not None:
+        yield from _model_tensors(world.releases.models, "released")
+        yield from world.releases.tensors()
     for name in ("number", "records", "dense"):  # of the edges here: guests come and go
         yield f"published.{name}", getattr(published, name)
     for t, (table, version) in enumerate(zip(published.tables, published.version, strict=True)):
@@ -136,6 +145,14 @@ def _tensors(engine: Engine) -> Iterator[tuple[str, Tensor]]:
         yield f"known_since.{t}", known
     for name in ("predictions", "scores", "done", "bytes"):
         yield f"log.{name}", getattr(log, name)
+
+
+def _private(world: World) -> dict[str, Any]:
+    """What private publication remembers, if there is any."""
+    releases = world.releases
+    if releases is None:
+        return {}
+    return {"ledgers": releases.ledgers, "private_batches": releases.done}
 
 
 def _forgeries(adversaries: Adversaries) -> Iterator[tuple[str, Tensor]]:

@@ -17,10 +17,10 @@ from typing import Final, final
 import torch
 
 from alphaedge import models
-from alphaedge.core import gradients, model, recording
+from alphaedge.core import gradients, model, recording, replays
 from alphaedge.core.model import LOSSES, Model
 
-_SOURCES: Final = (gradients, model, recording)  # the modules that make a recording what it is
+_SOURCES: Final = (gradients, model, recording, replays)  # the modules that make a recording what it is
 _OWN: Final = ("torch.nn.", "alphaedge.models.")
 _LINES: Final = re.compile(  # what ``recording.record`` writes, and nothing else
     r"def call\(v0: Tensor[^()]*\) -> List\[Tensor\]:\n    k = v0\.size\(0\)\n"
@@ -32,7 +32,7 @@ _UNUSED_SECONDS: Final = 30 * 24 * 3600.0  # after which a file is deleted
 
 @final
 class RecordingCache:
-    """The recordings of one model in a folder (``core.gradients.Recordings``)."""
+    """The recordings of one model in a folder (``core.replays.Recordings``)."""
 
     def __init__(self, folder: Path, fingerprint: str) -> None:
         self._folder, self._fingerprint = folder, fingerprint

@@ -209,15 +209,20 @@ def _log_pulls(
         row_bytes=[pool.shape[2] * each for pool in world.published.all_tables],
         held_rows=[(version[slot] > 0).sum(2) for version in world.published.all_version],
         versions=world.published.versions(slot, rows),
-        known_since=[since[edges] for since in world.known_since],
+        known_since=[_asked_since(world, since[edges]) for since in world.known_since],
         publication=slot.new_tensor([_padded([x.publication for x in row], width, -1) for row in held]),
         pulled_at=slot.new_tensor([_padded([x.pulled_at for x in row], width, -1) for row in held]),
         present=present,
-        wanted=wanted,
+        wanted=wanted if world.releases is None else (),
     )
     world.log.add_pulls(edges, [world.links[e].neighbours for e in edges], present, cost)
     for edge, numbers, there in zip(edges, number.tolist(), present.tolist(), strict=True):
         world.log.beyond_start[edge] += sum(n == 0 and answered for n, answered in zip(numbers, there, strict=True))
+
+
+def _asked_since(world: World, since: Tensor) -> Tensor:
+    """From which aggregation on rows are asked for; with privacy all of them, so that no request tells of an id."""
+    return since if world.releases is None else torch.zeros_like(since)
 
 
 def _known_at_pull(since: Tensor, aggregations: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from alphaedge.simulation.adversaries import Adversaries
 from alphaedge.simulation.batches import Batches
 from alphaedge.simulation.conditions import Conditions
 from alphaedge.simulation.publications import Publications
+from alphaedge.simulation.releases import Releases, Revealed
 from alphaedge.simulation.run_log import RunLog
 from alphaedge.simulation.shards import OneShard, Shards, gather
 from alphaedge.simulation.timeline import Timeline
@@ -78,6 +79,9 @@ class World:
         self.own = self.parts[self.shards.rank]  # the numbers of the edges here
         shared = method.statistics == "mixed" or (conditions.bootstrap and bool(conditions.joins))
         statistics = gradients.model.statistics() if shared else ()
+        self.releases: Releases | None = None
+        if method.privacy is not None:
+            self.releases = Releases(method.privacy, gradients.model, models, batches)
         told = [method.told(table) for table in gradients.model.tables]
         depth = generations(method, conditions, timelines)
         self.published = Publications(models, depth, statistics, told, guests, method.precision)
@@ -204,14 +208,20 @@ class World:
     def publish(self, edges: list[int]) -> None:
         """Let edges publish who their neighbours are, and their models if they have learned anything."""
         for edge in edges:
-            self._announce(self.own[edge], (self.moment[edge], self.links[edge].shares()))
-        learned = [e for e in edges if int(self.records[e]) > 0]
+            shares = self.links[edge].shares() if self.releases is None else {}
+            self._announce(self.own[edge], (self.moment[edge], shares))
+        if self.releases is not None:
+            learned = self.releases.step([self._revealed(edge) for edge in edges])
+            models, trained, records = self.releases.models, self.releases.told(), self.releases.records()
+        else:
+            learned = [e for e in edges if int(self.records[e]) > 0]
+            models, trained, records = self.models, self.trained, self.records
         if learned:
             some = torch.tensor(learned, device=self.device)
-            self.published.publish(some, self.models, self.trained, self.records)
+            self.published.publish(some, models, trained, records)
             for edge in learned:
                 self.published_at[self.own[edge]].append(self.moment[edge])
-            self.adversaries.forge(self, learned, self.trained)
+            self.adversaries.forge(self, learned, trained)
             for flags in self.trained:
                 flags[some] = False
         told = {self.own[edge]: self.announced[self.own[edge]][-1] for edge in edges}
@@ -221,6 +231,12 @@ class World:
                     self._announce(number, announcement)
                 for number in published:
                     self.published_at[number].append(news[number][0])
+
+    def _revealed(self, edge: int) -> Revealed:
+        timeline, local = self.where(edge)
+        newest = self.at[edge] - 1 - self.conditions.delay
+        name = f"{self.seeds[self.own[edge] // self.n]}/{local}"
+        return Revealed(edge, timeline.first[local], newest, self.moment[edge], name)
 
     def _announce(self, number: int, announcement: Announcement) -> None:
         self.announced[number] = [self.announced[number][-1], announcement]

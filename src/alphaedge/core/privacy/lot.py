@@ -1,0 +1,62 @@
+"""A lot: the events of a private step, who stands behind each of them, and which of them count."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor
+
+from alphaedge.core.batch import Batch, rows_of
+from alphaedge.core.model import Model
+
+
+@final
+@dataclass(frozen=True)
+class Lot:
+    """The lots of k edges, each of L events.
+
+    users: [k, L], numbered through all edges; every event has a number of its own where events are protected.
+    counts: [k, L], which events count. units: whether several events may have the same user.
+    """
+
+    events: Batch
+    users: Tensor
+    counts: Tensor
+    units: bool
+
+    @classmethod
+    def of_events(cls, events: Batch) -> "Lot":
+        """A lot in which every event stands for itself, and counts."""
+        places = torch.arange(events.labels.numel(), device=events.labels.device).view(events.labels.shape)
+        return cls(events, places, torch.ones_like(places, dtype=torch.bool), units=False)
+
+    @classmethod
+    def of_users(cls, events: Batch, users: Tensor, counts: Tensor) -> "Lot":
+        """A lot with the users of each edge by numbers of any kind, [k, L]."""
+        edge = torch.arange(len(users), device=users.device).unsqueeze(1).expand_as(users)
+        pairs = torch.stack([edge, users], dim=2).flatten(0, 1)
+        number = torch.unique(pairs, dim=0, return_inverse=True)[1]
+        return cls(events, number.view(users.shape), counts, units=True)
+
+    @property
+    def size(self) -> int:
+        """Events of each edge, whether they count or not."""
+        return self.events.labels.shape[1]
+
+    def rows(self, model: Model, tables: Sequence[int]) -> list[Tensor]:
+        """The rows that each example names in some id tables, each [k, L, F]."""
+        found = []
+        for table in tables:
+            named = [rows_of(self.events, table, field) for field in model.tables[table].fields]
+            found.append(torch.cat([rows.reshape(*rows.shape[:2], -1) for rows in named], dim=2))
+        return found
+
+
+def users_of(events: Batch, model: Model, field: str) -> Tensor:
+    """The users of k edges' events, [k, L], by their rows or codes in a field of the model."""
+    position = model.fields.index(field)
+    for t, table in enumerate(model.tables):
+        if position in table.fields:
+            return rows_of(events, t, position)
+    return events.inputs[position].long()

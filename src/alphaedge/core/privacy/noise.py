@@ -1,0 +1,19 @@
+"""Where the noise of private steps comes from."""
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class Noise(Protocol):
+    """Standard normal numbers, which nobody can predict who must not know them."""
+
+    def __call__(self, edge: int, *shape: int) -> Tensor:
+        """Numbers of that shape for the ``edge``-th of the edges of a step."""
+        ...
+
+
+def stacked(noise: Noise, like: Tensor) -> Tensor:
+    """Noise in the shape of a tensor [k, ...]."""
+    return torch.stack([noise(edge, *like.shape[1:]) for edge in range(len(like))]).to(like)

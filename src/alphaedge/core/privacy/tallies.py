@@ -1,0 +1,63 @@
+"""Noisy tallies of the rows of released id tables, and which of these rows may be told.
+
+A user adds, for each row, its events and the sum of their standardised labels: a vector over all rows that is clipped
+as a whole. A row that was ever named gets noise in every step.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from alphaedge.core.privacy.clipping import shrink
+from alphaedge.core.privacy.lot import Lot
+from alphaedge.core.privacy.mechanism import Mechanism
+from alphaedge.core.privacy.noise import Noise, stacked
+from alphaedge.core.tally import COLUMNS
+
+MAX_LABEL: Final = 2.0  # deviations that a label counts at most
+
+
+def add_tallies(
+    counts: Sequence[Tensor],
+    there: Sequence[Tensor],
+    lot: Lot,
+    labels: Tensor,
+    rows: Sequence[Tensor],
+    mechanism: Mechanism,
+    noise: Noise,
+) -> None:
+    """Add a lot to the noisy tallies of k edges, in place: per released table [k, R, 2], with [k, R] steps since when.
+
+    labels: [k, L], standardised. rows: per released table [k, L, F].
+    """
+    news = torch.stack([torch.ones_like(labels), labels.clamp(-MAX_LABEL, MAX_LABEL)], dim=-1)
+    names, pairs = [], []
+    for place, named in enumerate(rows):  # user, edge, table and row of every id of every event that counts
+        mask = lot.counts.unsqueeze(2).expand_as(named)
+        edge = torch.arange(len(named), device=named.device).view(-1, 1, 1).expand_as(named)
+        user, table = lot.users.unsqueeze(2).expand_as(named), torch.full_like(named, place)
+        names.append(torch.stack([user, edge, table, named], dim=-1)[mask])
+        pairs.append(news.unsqueeze(2).expand(*named.shape, -1)[mask])
+    unique, of = torch.unique(torch.cat(names), dim=0, return_inverse=True)
+    sums = labels.new_zeros(len(unique), COLUMNS).index_add_(0, of, torch.cat(pairs))
+    squares = labels.new_zeros(lot.users.numel()).index_add_(0, unique[:, 0], sums.square().sum(1))
+    sums = sums * shrink(squares.sqrt(), mechanism.tally_clip)[unique[:, 0]].unsqueeze(1)
+    for place, (whole, since) in enumerate(zip(counts, there, strict=True)):
+        here = unique[:, 2] == place
+        edge, row = unique[here, 1], unique[here, 3]
+        named = torch.zeros_like(since, dtype=torch.bool)
+        named[edge, row] = True
+        named[:, -1] = False  # the scratch row stands for no id
+        since += named | (since > 0)
+        whole.index_put_((edge, row), sums[here], accumulate=True)
+        whole[:, -1] = 0
+        whole += mechanism.tally_noise * stacked(noise, whole) * (since > 0).unsqueeze(2)
+
+
+def shown(counts: Tensor, may: Tensor) -> Tensor:
+    """Noisy tallies [..., 2] as a model and peers are told them: possible ones, and 0 where a row may not be told."""
+    events = counts[..., :1].clamp(min=0)
+    whole = torch.cat([events, counts[..., 1:].clamp(-MAX_LABEL * events, MAX_LABEL * events)], dim=-1)
+    return torch.where(may.unsqueeze(-1), whole, 0.0)

@@ -1,0 +1,126 @@
+"""Private publication in a simulation: what edges with privacy on publish in the place of their models."""
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, final
+
+import torch
+from torch import Tensor
+
+from alphaedge.core.batch import Batch, join
+from alphaedge.core.model import Model
+from alphaedge.core.privacy.ledger import Ledger
+from alphaedge.core.privacy.lot import Lot, users_of
+from alphaedge.core.privacy.mechanism import Mechanism
+from alphaedge.core.privacy.per_example import PerExampleGradients
+from alphaedge.core.privacy.release import PrivateLearning
+from alphaedge.core.privacy.settings import Privacy
+from alphaedge.core.state import ModelState
+from alphaedge.simulation.batches import Batches
+
+MAX_PRODUCTS: Final = 8_000_000  # inner products of single gradients that are there at once
+
+
+@final
+class Revealed(NamedTuple):
+    """An edge at its publication: its first batch, the newest that is revealed, and the moment.
+
+    name: of the edge and its run, by which its noise is drawn.
+    """
+
+    edge: int
+    first: int
+    newest: int
+    moment: float
+    name: str
+
+
+@final
+class SeededNoise:
+    """Noise by name, the same whatever else runs beside it. Whoever knows the name can predict it."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        seeds = [random.Random(name).getrandbits(63) for name in names]
+        self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+
+    def __call__(self, edge: int, *shape: int) -> Tensor:
+        """See ``core.privacy.noise.Noise``."""
+        return torch.randn(*shape, generator=self._generators[edge], device="cpu")
+
+
+@final
+class Releases:
+    """The released models of all edges of a world, and who has taken part in them.
+
+    models: initial ones. batches: of all edges.
+    """
+
+    def __init__(self, privacy: Privacy, model: Model, models: ModelState, batches: Batches) -> None:
+        self.privacy, self._batches = privacy, batches
+        gradients = PerExampleGradients(model)
+        self._lot_size = batches.size * privacy.lot_batches
+        mechanism = Mechanism.of(privacy, model, gradients.statistics, self._lot_size)
+        self.learning = PrivateLearning(gradients, mechanism, privacy.rate)
+        self.released = self.learning.start(models)
+        self.ledgers: list[Ledger[int]] = [Ledger() for _ in range(len(models))]
+        self.done = [0] * len(models)  # batches of each edge that were in a lot
+
+    @property
+    def models(self) -> ModelState:
+        """What may be published."""
+        return self.released.models
+
+    def records(self) -> Tensor:
+        """Events of all lots so far, [n]: they are as public as the number of publications."""
+        return torch.tensor(self.done, device=self.models.device) * self._batches.size
+
+    def told(self) -> list[Tensor]:
+        """Which rows of each id table may be published, [n, rows + 1]."""
+        return self.learning.told(self.released)
+
+    def step(self, edges: Sequence[Revealed]) -> list[int]:
+        """Let edges take private steps on the lots that were revealed since their last ones; those that did."""
+        per_edge = self._lot_size * (self._lot_size if self.privacy.user else 1)
+        at_once, stepped = max(1, MAX_PRODUCTS // per_edge), set[int]()
+        while ready := [one for one in edges if self._revealed(one) >= self._wanted(one)]:
+            for batches in sorted({self._wanted(one) for one in ready}):
+                some = [one for one in ready if self._wanted(one) == batches]
+                for start in range(0, len(some), at_once):
+                    self._step(some[start : start + at_once], batches)
+                stepped |= {one.edge for one in some}
+        return sorted(stepped)
+
+    def _revealed(self, one: Revealed) -> int:
+        """Batches of an edge that are in no lot yet."""
+        return one.newest + 1 - one.first - self.done[one.edge]
+
+    def _wanted(self, one: Revealed) -> int:
+        """Batches of an edge's next lot."""
+        return self.learning.lot_batches(self.released, one.edge, self.privacy.lot_batches)
+
+    def _step(self, edges: Sequence[Revealed], batches: int) -> None:
+        which = torch.tensor([one.edge for one in edges], device=self.models.device)
+        first = torch.tensor([one.first + self.done[one.edge] for one in edges], device=self.models.device)
+        parts = [self._batches.get(which, first + number) for number in range(batches)]
+        events = join(parts, self.learning.gradients.model.tables, [t.scratch for t in self.models.tables])
+        noise = SeededNoise([f"{one.name}/{self.done[one.edge]}/noise" for one in edges])
+        self.learning.step(self.released, which, self._lot(edges, events), noise)
+        for one in edges:
+            self.done[one.edge] += batches
+
+    def _lot(self, edges: Sequence[Revealed], events: Batch) -> Lot:
+        ledgers = [self.ledgers[one.edge] for one in edges]
+        for one, ledger in zip(edges, ledgers, strict=True):
+            ledger.open(self.privacy.window(one.moment))
+        if self.privacy.user is None:
+            return Lot.of_events(events)
+        users = users_of(events, self.learning.gradients.model, self.privacy.user)
+        counts = [ledger.admit(self.privacy, row) for ledger, row in zip(ledgers, users.tolist(), strict=True)]
+        return Lot.of_users(events, users, torch.tensor(counts, device=users.device))
+
+    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """What a step moves besides the models, by name."""
+        for t, (counts, there) in enumerate(zip(self.released.counts, self.released.there, strict=True)):
+            yield f"released.counts.{t}", counts
+            yield f"released.there.{t}", there
+        yield "released.scaled", self.released.scaled

@@ -83,6 +83,10 @@ class HeldModels:
     index: Tensor
     present: Tensor
 
+    def without_rows(self) -> "HeldModels":
+        """The same models, none of which has trained a row; tallies stay."""
+        return replace(self, has=tuple(torch.zeros_like(has) for has in self.has))
+
 
 class Aggregation(Protocol):
     """An aggregation rule: how g edges weigh the models they hold, and how they combine them.

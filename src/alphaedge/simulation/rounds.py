@@ -8,6 +8,7 @@ from torch import Tensor
 
 from alphaedge.core.exchange import number_bytes, traffic
 from alphaedge.core.round import Round, mix, select
+from alphaedge.core.tally import COLUMNS
 from alphaedge.simulation.publications import Parcel
 from alphaedge.simulation.run_log import Mix
 from alphaedge.simulation.shards import gather
@@ -97,6 +98,7 @@ def _mix(world: World, edges: list[int]) -> None:
     number = torch.tensor([_padded(read[e], width, 0) for e in edges], device=device)
     slot = torch.tensor([_padded([places.get(p, e) for p in pairs[e]], width, e) for e in edges], device=device)
     _log_pulls(world, edges, slot, rows, number, present, wanted)
+    held = world.published.hold(slot, rows, present, statistics=world.method.statistics == "mixed")
     revealed = torch.tensor([world.pending[e] for e in edges], device=device)
     world.go_back(some)
     pool, own = world.published, world.records[some].unsqueeze(1)
@@ -107,7 +109,7 @@ def _mix(world: World, edges: list[int]) -> None:
         Round(
             models=models,
             links=links,
-            held=pool.hold(slot, rows, present, statistics=world.method.statistics == "mixed"),
+            held=held if world.releases is None else held.without_rows(),
             publications=number.tolist(),
             aggregations=world.aggregations[some].tolist(),
             records=torch.cat([own, pool.all_records[slot]], dim=1).to(world.models.dense.dtype),
@@ -206,7 +208,7 @@ def _log_pulls(
     each = number_bytes(models.dense, world.method.precision)
     cost = traffic(
         dense_bytes=models.dense.shape[1] * each,
-        row_bytes=[pool.shape[2] * each for pool in world.published.all_tables],
+        row_bytes=[_row_numbers(world, pool) * each for pool in world.published.all_tables],
         held_rows=[(version[slot] > 0).sum(2) for version in world.published.all_version],
         versions=world.published.versions(slot, rows),
         known_since=[_asked_since(world, since[edges]) for since in world.known_since],
@@ -218,6 +220,11 @@ def _log_pulls(
     world.log.add_pulls(edges, [world.links[e].neighbours for e in edges], present, cost)
     for edge, numbers, there in zip(edges, number.tolist(), present.tolist(), strict=True):
         world.log.beyond_start[edge] += sum(n == 0 and answered for n, answered in zip(numbers, there, strict=True))
+
+
+def _row_numbers(world: World, pool: Tensor) -> int:
+    """Numbers of a row that a pull takes: parameters and tally; with privacy the tally alone."""
+    return pool.shape[2] if world.releases is None else COLUMNS
 
 
 def _asked_since(world: World, since: Tensor) -> Tensor:

@@ -68,13 +68,13 @@ def epsilon_after(privacy: Privacy, windows: int) -> float:
 
 
 def row_threshold(steps: int, *, noise: float, most: float, rows: int, delta: float) -> float:
-    """The noisy count from which on a row may be told, after so many private steps that it has been there.
+    """The noisy count from which on a row may be told, after noise went over it so often.
 
     If one user alone stands behind a row, then whether it passes shows that user. It does with a probability of at most
-    ``delta``, over all rows of the user and all steps to come: the n-th step may err with delta / (rows n (n + 1)).
+    ``delta``, over all rows of the user and all times to come: the n-th time may err with delta / (rows n (n + 1)).
     (Thresholds on noisy counts are from Korolova et al., WWW 2009; Gaussian ones from Gopi et al., ICML 2020.)
 
-    noise: of the count, each step. most: what one user adds to it in a window.
+    noise: of the count, each time. most: what one user adds to it in a window.
     """
     tail = delta / (rows * steps * (steps + 1))
     return most + noise * sqrt(steps) * -NormalDist().inv_cdf(tail)

@@ -3,14 +3,15 @@
 A step sums what users add to the gradient, to the tallies of released id tables, and to the running statistics. Each
 part p is clipped to a length c_p and gets noise of sigma c_p / w_p, with sum w_p^2 = 1. Scaled by w_p / c_p, a user
 adds a vector of length at most 1 to which noise of sigma is added: one mechanism, for which
-``core.privacy.accountant`` says what sigma must be.
+``core.privacy.accountant`` says what sigma must be. Tallies of several steps get noise together, so a user who takes
+part m times adds m c_p at once; their noise is larger by sqrt(m) for that.
 """
 
 from dataclasses import dataclass
-from math import sqrt
+from functools import lru_cache
+from math import inf, sqrt
 from typing import Final, final
 
-import torch
 from torch import Tensor
 
 from alphaedge.core.labels import LABELS
@@ -32,7 +33,7 @@ class Mechanism:
     """The noise and clips of private steps of one model.
 
     tables: released id tables, by number. gradient_noise, tally_noise, statistics_noise: standard deviations.
-    scale_noise: that of the first lot, which teaches scales alone. rows: the
+    scale_noise: that of the first lot, which teaches scales alone. tally_every: steps for which tallies wait. rows: the
     most rows that one user alone may stand behind, in one lot. participations: of a user in a window.
     """
 
@@ -43,6 +44,7 @@ class Mechanism:
     tally_noise: float
     statistics_noise: float
     scale_noise: float
+    tally_every: int
     tables: tuple[int, ...]
     rows: int
     participations: int
@@ -65,9 +67,10 @@ class Mechanism:
             tally_clip=tally_clip,
             statistics_clip=statistics_clip,
             gradient_noise=noise["gradient"] * privacy.clip,
-            tally_noise=noise["tally"] * tally_clip,
+            tally_noise=noise["tally"] * tally_clip * sqrt(privacy.participations),
             statistics_noise=noise["statistics"] * statistics_clip,
             scale_noise=sigma * sqrt(statistics * events),
+            tally_every=max(1, privacy.tally_batches // privacy.lot_batches),
             tables=tables,
             rows=max(1, entries * (1 if privacy.user is None else lot)),
             participations=privacy.participations,
@@ -75,15 +78,18 @@ class Mechanism:
         )
 
     def passes(self, counts: Tensor, steps: Tensor) -> Tensor:
-        """Which rows may be told, by their noisy counts and the private steps since they are there (0: not there)."""
+        """Which rows may be told, by their noisy counts and how often noise went over them (0: never)."""
         known = -(-max(1, int(steps.max())) // THRESHOLDS) * THRESHOLDS
         most, rows = self.participations * self.tally_clip, self.rows * self.participations
-        found = [
-            row_threshold(n, noise=self.tally_noise, most=most, rows=rows, delta=self.delta)
-            for n in range(1, known + 1)
-        ]
-        thresholds = torch.tensor([float("inf"), *found], dtype=counts.dtype, device=counts.device)
-        return counts >= thresholds[steps]
+        found = _thresholds(known, self.tally_noise, most, rows, self.delta)
+        return counts >= counts.new_tensor([inf, *found])[steps]
+
+
+@lru_cache(maxsize=16)
+def _thresholds(known: int, noise: float, most: float, rows: int, delta: float) -> tuple[float, ...]:
+    """The first so many thresholds of a row."""
+    times = range(1, known + 1)
+    return tuple(row_threshold(n, noise=noise, most=most, rows=rows, delta=delta) for n in times)
 
 
 def released_tables(privacy: Privacy, model: Model) -> tuple[int, ...]:

@@ -46,17 +46,15 @@ class Linear(NamedTuple):
 
 @final
 class PerExample(NamedTuple):
-    """Gradients of each example's own loss by the parameters of its edge.
+    """Gradients of each example's own loss by the dense part of its edge's model.
 
     rest: by all dense parameters that are of no linear layer, [k, B, S], which are at ``places`` [S] of the dense part.
-    rows: per id table [k, B, F, width], by the rows of the example's ids, in the order of the table's fields.
     numbers: what each layer with running statistics was given, [k, B, F]. outputs: [k, B].
     """
 
     linears: list[Linear]
     rest: Tensor
     places: Tensor
-    rows: tuple[Tensor, ...]
     numbers: tuple[Tensor, ...]
     outputs: Tensor
 
@@ -67,7 +65,7 @@ class PerExample(NamedTuple):
             return values.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
 
         linears = [one._replace(slopes=clean(one.slopes), inputs=clean(one.inputs)) for one in self.linears]
-        return self._replace(linears=linears, rest=clean(self.rest), rows=tuple(map(clean, self.rows)))
+        return self._replace(linears=linears, rest=clean(self.rest))
 
 
 @final
@@ -165,13 +163,11 @@ class PerExampleGradients:
 
         def example(
             values: list[Tensor], state: list[Tensor], rows: list[Tensor], inputs: list[Tensor], label: Tensor
-        ) -> tuple[list[Tensor], list[Tensor], tuple[Tensor, ...]]:
+        ) -> list[Tensor]:
             moved = [s.name not in of_linears for s in self.model.dense_layout]
             rest = [v for v, is_rest in zip(values, moved, strict=True) if is_rest]
 
-            def loss(
-                rest: list[Tensor], rows: list[Tensor], zeros: list[Tensor]
-            ) -> tuple[Tensor, tuple[list[Tensor], Tensor]]:
+            def loss(rest: list[Tensor], zeros: list[Tensor]) -> tuple[Tensor, tuple[list[Tensor], Tensor]]:
                 left = iter(rest)
                 whole = [next(left) if is_rest else v for v, is_rest in zip(values, moved, strict=True)]
                 whole += self.model.unpack_rows(rows)
@@ -189,21 +185,20 @@ class PerExampleGradients:
                 return self.model.loss.function(outputs, label[None]), (noted, outputs[0])
 
             zeros = [label.new_zeros(size) for size in sizes]
-            call = grad_and_value(loss, argnums=(0, 1, 2), has_aux=True)
-            (by_rest, by_rows, slopes), (_, (noted, output)) = call(rest, rows, zeros)
+            call = grad_and_value(loss, argnums=(0, 1), has_aux=True)
+            (by_rest, slopes), (_, (noted, output)) = call(rest, zeros)
             flat_rest = torch.cat([r.reshape(-1) for r in by_rest]) if by_rest else label.new_zeros(0)
-            return [*slopes, *noted], [flat_rest, *by_rows], (output,)
+            return [*slopes, *noted, flat_rest, output]
 
         def edge(
             dense: Tensor, state: list[Tensor], rows: list[Tensor], inputs: list[Tensor], labels: Tensor
-        ) -> tuple[list[Tensor], list[Tensor], tuple[Tensor, ...]]:
+        ) -> list[Tensor]:
             values = self.model.unpack_dense(dense)
-            call = vmap(lambda r, x, y: example(values, state, r, x, y))
-            found: tuple[list[Tensor], list[Tensor], tuple[Tensor, ...]] = call(rows, inputs, labels)
+            found: list[Tensor] = vmap(lambda r, x, y: example(values, state, r, x, y))(rows, inputs, labels)
             return found
 
-        short, long, outputs = vmap(edge)(dense, state, rows, inputs, labels)
-        return [*short, *long, *outputs]
+        found: list[Tensor] = vmap(edge)(dense, state, rows, inputs, labels)
+        return found
 
     def _width(self, name: str) -> int:
         part = self._modules[name]
@@ -217,7 +212,6 @@ class PerExampleGradients:
         given = [next(left) for _ in range(n)]
         numbers = tuple(next(left) for _ in self.norms)
         rest = next(left)
-        rows = tuple(next(left) for _ in self.model.tables)
         parts, taken = [], set()
         for name, slope, one in zip(linears, slopes, given, strict=True):
             weight, bias = f"{name}.weight".lstrip("."), f"{name}.bias".lstrip(".")
@@ -225,7 +219,7 @@ class PerExampleGradients:
             taken |= {weight, bias}
         places = [torch.arange(where.start, where.stop) for name, where in at.items() if name not in taken]
         place = torch.cat(places).to(rest.device) if places else torch.zeros(0, dtype=torch.long, device=rest.device)
-        return PerExample(parts, rest, place, rows, numbers, next(left))
+        return PerExample(parts, rest, place, numbers, next(left))
 
 
 class _Hooks:

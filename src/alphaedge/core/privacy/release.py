@@ -2,14 +2,14 @@
 
 A private step takes a **lot**, the events since the last one, and moves the released model by sums with noise:
 
-    M <- M - Adam( ( sum_u clip(G_u) + N ) / events )            the dense part, and all rows of released tables
-    tally <- tally + sum_u clip(T_u) + N                         of every row of these tables that was ever named
+    M <- M - Adam( ( sum_u clip(G_u) + N ) / events )            the dense part
+    tally <- tally + sum_u clip(T_u) + N                         of every row of a released id table
     mean, variance <- by ( sum_u clip(Z_u) + N ) / events        running statistics of numbers and labels
 
 Everything that a step reads besides the lot is public: the released model itself, which knows nothing but what earlier
-steps have told. A row of an id table gets noise in every step once it was named, whether the lot names it or not, so
-which rows moved tells nothing. It is told from the moment on at which its noisy count passes a threshold that no row
-passes, but by chance of delta, on the strength of one user alone. Rows of other tables stay at their public start.
+steps have told. Rows of id tables stay at their public start, since noise would drown what a few events teach a row:
+of an id, only the tally is told. It is told from the moment on at which the noisy count passes a threshold that no row
+passes, but by chance of delta, on the strength of one user alone. Every row has the same noise, whenever it was named.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from alphaedge.core.labels import LABELS, deviations
-from alphaedge.core.privacy.clipping import clipped_sum, lengths, shrink
+from alphaedge.core.privacy.clipping import lengths, shrink, weighted_sum
 from alphaedge.core.privacy.lot import Lot
 from alphaedge.core.privacy.mechanism import Mechanism
 from alphaedge.core.privacy.noise import Noise, stacked
@@ -36,8 +36,9 @@ from alphaedge.core.tally import COLUMNS
 class Released:
     """The released models of n edges.
 
-    counts: per released table [n, rows + 1, 2], noisy tallies as they are. there: [n, rows + 1], private steps since
-    each row was first named; 0 if it never was. scaled: [n], whether the first lot has taught scales.
+    counts: per released table [n, rows + 1, 4], noisy tallies as they are, and what waits for noise.
+    there: [n, rows + 1], how often noise went over each row; 0 if it was never named.
+    scaled: [n], whether the first lot has taught scales.
     """
 
     models: ModelState
@@ -60,7 +61,7 @@ class PrivateLearning:
         models = models.copy()
         start_statistics(models, self.gradients.norms)
         tables = [models.tables[t].value for t in self.mechanism.tables]
-        counts = [value.new_zeros(*value.shape[:2], COLUMNS) for value in tables]
+        counts = [value.new_zeros(*value.shape[:2], 2 * COLUMNS) for value in tables]
         there = [value.new_zeros(value.shape[:2], dtype=torch.long) for value in tables]
         return Released(models, counts, there, torch.zeros_like(models.steps, dtype=torch.bool))
 
@@ -95,25 +96,20 @@ class PrivateLearning:
             labels = deviations(models.buffers[LABELS], changes).nan_to_num(nan=0.0)
         counts, there = ([x[edges] for x in whole] for whole in (released.counts, released.there))
         if mechanism.tables:
-            add_tallies(counts, there, lot, labels, rows, mechanism, noise)
-        weights = shrink(lengths(found, rows, mechanism.tables, lot), mechanism.clip) * lot.counts
-        places = [models.tables[t].scratch + 1 for t in mechanism.tables]
-        total = clipped_sum(found, rows, mechanism.tables, weights, size=models.dense.shape[1], places=places)
+            steps, every = models.steps + 1, mechanism.tally_every
+            times = steps // every * (steps % every == 0)
+            add_tallies(counts, there, lot, labels, rows, times, mechanism, noise)
+        weights = shrink(lengths(found, lot), mechanism.clip) * lot.counts
+        total = weighted_sum(found, weights, models.dense.shape[1])
         if mechanism.scale_noise:
             move_statistics(models, self.gradients.norms, numbers, lot, mechanism, noise)
-        rule = Adam(self.rate)
         models.steps += 1
-        slope = (total.dense + mechanism.gradient_noise * stacked(noise, total.dense)) / lot.size
-        rule.update(models.dense, models.dense_m, models.dense_v, slope, models.steps)
+        slope = (total + mechanism.gradient_noise * stacked(noise, total)) / lot.size
+        Adam(self.rate).update(models.dense, models.dense_m, models.dense_v, slope, models.steps)
         for place, t in enumerate(mechanism.tables):
-            table, width = models.tables[t], models.tables[t].width
-            slope = (total.rows[place] + mechanism.gradient_noise * stacked(noise, total.rows[place])) / lot.size
-            parameters = table.storage[:, table.edges, :, :width].contiguous()
-            value, m, v = parameters.unbind(0)
-            rule.update(value, m, v, slope * (there[place] > 0).unsqueeze(2), models.steps)
-            table.storage[:, table.edges, :, :width] = parameters
+            table = models.tables[t]
+            released.counts[place][edges], released.there[place][edges] = counts[place], there[place]
             if model.tables[t].tallied:
                 may = mechanism.passes(counts[place][..., 0], there[place])
-                table.value[table.edges, :, width : width + COLUMNS] = shown(counts[place], may)
-            released.counts[place][edges], released.there[place][edges] = counts[place], there[place]
+                table.value[table.edges, :, table.width : table.width + COLUMNS] = shown(counts[place], may)
         released.models.write(edges, models)

@@ -31,8 +31,11 @@ class Privacy:
     participations: private steps of a window in which a user counts; what more the user does trains the edge's own
         model alone. An event counts once anyway.
     clip: the longest gradient of one user (or event). rate: of the Adam that moves the released model.
-    tables: fields whose id tables are released as far as enough stands behind their rows; no other row ever leaves.
+    tables: fields whose ids may be told, with what was counted of them, as far as enough users stand behind each. No
+        other id ever leaves, and parameters of no row.
     lot_batches: batches per private step. More give less noise for each event, and fewer steps.
+    tally_batches: batches for which the counts of ids wait until noise goes over them. More give less noise and older
+        counts.
     total_epsilon: what may be spent over all windows on a user who takes part in each; the edge publishes nothing new
         afterwards. None is no limit.
     """
@@ -46,6 +49,7 @@ class Privacy:
     rate: float = 0.01
     tables: tuple[str, ...] = ()
     lot_batches: int = 1
+    tally_batches: int = 50
     total_epsilon: float | None = None
 
     def __post_init__(self) -> None:
@@ -56,6 +60,7 @@ class Privacy:
         check_number("privacy.clip", self.clip, above=0)
         check_number("privacy.rate", self.rate, above=0)
         check_number("privacy.lot_batches", self.lot_batches, low=1, whole=True)
+        check_number("privacy.tally_batches", self.tally_batches, low=1, whole=True)
         if self.total_epsilon is not None:
             check_number("privacy.total_epsilon", self.total_epsilon, low=self.epsilon)
         if self.user is None and self.participations > 1:

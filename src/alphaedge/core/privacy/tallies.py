@@ -1,7 +1,9 @@
 """Noisy tallies of the rows of released id tables, and which of these rows may be told.
 
 A user adds, for each row, its events and the sum of their standardised labels: a vector over all rows that is clipped
-as a whole. A row that was ever named gets noise in every step.
+as a whole. What was added waits, unseen by model and peers, until noise goes over it, once in several steps: noise adds
+up with every time. From the first time that a row was named before, it has as much noise as if it had been there all
+along: since when it is there tells who named it first.
 """
 
 from collections.abc import Sequence
@@ -13,7 +15,7 @@ from torch import Tensor
 from alphaedge.core.privacy.clipping import shrink
 from alphaedge.core.privacy.lot import Lot
 from alphaedge.core.privacy.mechanism import Mechanism
-from alphaedge.core.privacy.noise import Noise, stacked
+from alphaedge.core.privacy.noise import Noise
 from alphaedge.core.tally import COLUMNS
 
 MAX_LABEL: Final = 2.0  # deviations that a label counts at most
@@ -25,12 +27,15 @@ def add_tallies(
     lot: Lot,
     labels: Tensor,
     rows: Sequence[Tensor],
+    times: Tensor,
     mechanism: Mechanism,
     noise: Noise,
 ) -> None:
-    """Add a lot to the noisy tallies of k edges, in place: per released table [k, R, 2], with [k, R] steps since when.
+    """Add a lot to the tallies of k edges, in place.
 
-    labels: [k, L], standardised. rows: per released table [k, L, F].
+    counts: per released table [k, R, 4], tallies with noise and what waits for it. there: [k, R], how often noise went
+    over each row, 0 if it was never named. labels: [k, L], standardised. rows: per released table [k, L, F].
+    times: [k], how often noise goes over the tallies of an edge, this time included; 0 if it is not time.
     """
     news = torch.stack([torch.ones_like(labels), labels.clamp(-MAX_LABEL, MAX_LABEL)], dim=-1)
     names, pairs = [], []
@@ -46,18 +51,19 @@ def add_tallies(
     sums = sums * shrink(squares.sqrt(), mechanism.tally_clip)[unique[:, 0]].unsqueeze(1)
     for place, (whole, since) in enumerate(zip(counts, there, strict=True)):
         here = unique[:, 2] == place
-        edge, row = unique[here, 1], unique[here, 3]
-        named = torch.zeros_like(since, dtype=torch.bool)
-        named[edge, row] = True
-        named[:, -1] = False  # the scratch row stands for no id
-        since += named | (since > 0)
-        whole.index_put_((edge, row), sums[here], accumulate=True)
-        whole[:, -1] = 0
-        whole += mechanism.tally_noise * stacked(noise, whole) * (since > 0).unsqueeze(2)
+        whole[..., COLUMNS:].index_put_((unique[here, 1], unique[here, 3]), sums[here], accumulate=True)
+        whole[:, -1] = 0  # the scratch row stands for no id
+        for edge in (times > 0).nonzero().flatten().tolist():
+            waiting, seen = whole[edge, :, COLUMNS:], since[edge] > 0
+            there_now, spread = seen | (waiting[:, 0] > 0), (~seen * times[edge] + seen).sqrt().unsqueeze(1)
+            drawn = mechanism.tally_noise * spread * noise(edge, *waiting.shape).to(whole)
+            whole[edge, :, :COLUMNS] += waiting + drawn * there_now.unsqueeze(1)
+            since[edge] = there_now * times[edge]
+            waiting.zero_()
 
 
 def shown(counts: Tensor, may: Tensor) -> Tensor:
-    """Noisy tallies [..., 2] as a model and peers are told them: possible ones, and 0 where a row may not be told."""
+    """Noisy tallies [..., 4] as a model and peers are told them: possible ones, and 0 where a row may not be told."""
     events = counts[..., :1].clamp(min=0)
-    whole = torch.cat([events, counts[..., 1:].clamp(-MAX_LABEL * events, MAX_LABEL * events)], dim=-1)
+    whole = torch.cat([events, counts[..., 1:COLUMNS].clamp(-MAX_LABEL * events, MAX_LABEL * events)], dim=-1)
     return torch.where(may.unsqueeze(-1), whole, 0.0)

@@ -38,9 +38,13 @@ alphaedge simulate --seeds 20 --engine ray --ray-address auto
 alphaedge simulate --edges 10000 --shards 4 --out results/large
 
 alphaedge simulate --edges 1000 --memory 4G --methods alphaedge,noagg
+
+alphaedge simulate --private --epsilon 8 --private-user user --private-ids item --methods alphaedge,noagg
 """
 _METHOD: Final = "Method"
 _CONDITIONS: Final = "Conditions"
+_PRIVACY: Final = "Privacy"
+EPSILON: Final = 8.0
 KEPT_METHOD: Final = "alphaedge"
 TABLE_METHODS: Final = ("alphaedge", "fedweight", "noagg")  # what a verdict needs, and the best-known rival
 
@@ -120,6 +124,29 @@ def simulate(
             panel=_METHOD,
         ),
     ] = None,
+    private: Annotated[
+        bool, option("Publish privately: a model with noise, and nothing else.", "--private", panel=_PRIVACY)
+    ] = False,
+    epsilon: Annotated[
+        float | None,
+        option("What a window of a day may reveal of a user. Default: 8; implies --private.", panel=_PRIVACY),
+    ] = None,
+    private_user: Annotated[
+        str | None,
+        option(
+            "Field with the users that are protected. Default: each event on its own; implies --private.",
+            panel=_PRIVACY,
+            metavar="FIELD",
+        ),
+    ] = None,
+    private_ids: Annotated[
+        str | None,
+        option(
+            "Fields whose ids may be told, with noisy counts. Default: none; implies --private.",
+            panel=_PRIVACY,
+            metavar="FIELD,...",
+        ),
+    ] = None,
     delay: Annotated[
         int | None, option("Batches until the labels of a batch arrive. Default: 0.", panel=_CONDITIONS)
     ] = None,
@@ -194,6 +221,7 @@ def simulate(
                 "selection": selection,
                 "home": home,
                 "trial": trial,
+                "privacy": _privacy(private, epsilon, private_user, dataset.split_names(private_ids)),
             },
             "conditions": {
                 "delay": delay,
@@ -228,6 +256,13 @@ def simulate(
     print_results(summary, console, out, table=not prints_json(json))
     if results.interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
+
+
+def _privacy(private: bool, epsilon: float | None, user: str | None, ids: list[str] | None) -> dict[str, object] | None:
+    """The settings of private publication, if any of its options was given."""
+    if not private and epsilon is None and user is None and ids is None:
+        return None
+    return {"epsilon": EPSILON if epsilon is None else epsilon, "user": user, "tables": ids}
 
 
 def _kept_method(methods: Sequence[str], out: Path | None, shards: int) -> str | None:

@@ -77,7 +77,7 @@ EXPERIMENTS: Final = (
     "batch-size",
     "attacks",
 )
-OTHER_EXPERIMENTS: Final = ("worth", "development")
+OTHER_EXPERIMENTS: Final = ("worth", "privacy", "development")
 PAPER_DATA_SETS: Final = ("completejourney", "tafeng", "movielens", "airquality")
 REPORTING_DATA_SETS: Final = ("online-retail", "expedia", "birthdays", "film-genres")
 DEVELOPMENT_DATA_SETS: Final = (

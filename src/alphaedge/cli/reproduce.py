@@ -39,6 +39,8 @@ alphaedge reproduce table3 delay --data movielens,airquality --resume
 
 alphaedge reproduce worth --data movielens,film-genres --runs 3
 
+alphaedge reproduce privacy --data movielens,airquality --runs 3 --out results/privacy
+
 alphaedge reproduce development --quick --out results/development
 """
 QUICK_ROWS: Final = 40_000

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Mapping
 from typing import Final, Literal, Protocol
 
 import msgspec
@@ -11,13 +12,19 @@ from alphaedge.core.methods import METHODS
 from alphaedge.experiments.source_hash import source_hash
 from alphaedge.import_path import is_import_path, source_of
 from alphaedge.scoring import mean
-from alphaedge.settings import MethodSettings, method_name
+from alphaedge.settings import MethodSettings, PrivacySettings, method_name
 from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.conditions import Conditions
 from alphaedge.simulation.config import Settings
 from alphaedge.simulation.run_result import RunResult
 
 CURVE_SEGMENTS: Final = 25  # equal parts of a stream, each with one score
+# Fields of users and of ids that may be told, and how long a day is in the data's unit of time.
+PRIVATE_FIELDS: Final[Mapping[str, tuple[str | None, tuple[str, ...], float]]] = {
+    "movielens": ("user", ("movie",), 86_400.0),
+    "tafeng": ("customer", ("product",), 1.0),
+    "airquality": (None, (), 86_400.0),
+}
 BASELINES: Final = ("prior", "persistence", "pooled")  # what is no method, but stands in a table beside them
 
 
@@ -47,6 +54,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """What to run. ``batch_factor`` multiplies the data set's batch size; other fields are those of a simulation.
 
     aggregate_every: None is what the method has: 10, and 20 in the literal readings.
+    epsilon: of private publication, for each day; None is none. protect: whom.
     """
 
     data: str
@@ -63,6 +71,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     aggregate_every: int | None = None
     batch_factor: float = 1.0
     initial: Literal["shared", "different"] = "shared"
+    epsilon: float | None = None
+    protect: Literal["event", "user"] = "event"
 
     def settings(self) -> Settings:
         """Build the settings of the simulation that fills this cell."""
@@ -76,7 +86,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
             seeds=self.runs,
             batch_size=size,
             initial=self.initial,
-            method=MethodSettings(aggregate_every=self.aggregate_every),
+            method=MethodSettings(aggregate_every=self.aggregate_every, privacy=self._privacy()),
             conditions=Conditions(
                 delay=self.delay,
                 staleness=self.staleness,
@@ -85,6 +95,13 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
                 attack=self.attack,
             ),
         ).resolved()
+
+    def _privacy(self) -> PrivacySettings | None:
+        if self.epsilon is None:
+            return None
+        user, ids, day = PRIVATE_FIELDS[self.data]
+        chosen = user if self.protect == "user" else None
+        return PrivacySettings(epsilon=self.epsilon, user=chosen, tables=ids, window_seconds=day)
 
     def key(self) -> str:
         """Name the cell's file: equal for equal settings and equal source code, different otherwise."""

@@ -8,7 +8,7 @@ import msgspec
 from alphaedge.attacks.catalog import ATTACKS
 from alphaedge.core.methods import METHODS, RIVALS
 from alphaedge.errors import InvalidValue
-from alphaedge.experiments.cell import Cell
+from alphaedge.experiments.cell import PRIVATE_FIELDS, Cell
 from alphaedge.experiments.suites import DATA_SETS, DEVELOPMENT, REPORTING, early_share
 
 PLAIN_METHODS: Final = ("noagg", "fedweight", "uniweight")
@@ -31,6 +31,7 @@ TABLE_ROWS: Final[Mapping[str, int]] = {
 }
 FIGURE_ROWS: Final[Mapping[str, int]] = {**TABLE_ROWS, "movielens": 250_000}
 DEVELOPMENT_ROWS: Final = 200_000  # of each data set, so that a choice takes minutes
+EPSILONS: Final = (1.0, 2.0, 4.0, 8.0, 16.0)  # for each day
 FAULTY_SHARE: Final = 0.25  # of the edges that are hostile, of the time that an edge is unreachable
 
 
@@ -50,7 +51,7 @@ SWEEPS: Final[Mapping[str, Sweep]] = {
     "batch-size": Sweep("batch_factor", (0.1, 0.5, 1, 2, 10), "Batch size", "batch size, times the data set's own"),
 }
 EXPERIMENTS: Final = ("table1", "table2", "table3", "many-edges", "scores-over-time", *SWEEPS, "attacks")
-OTHER_EXPERIMENTS: Final = ("worth", "development")  # what is not part of `all`
+OTHER_EXPERIMENTS: Final = ("worth", "privacy", "development")  # what is not part of `all`
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +94,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Return the data sets of an experiment."""
         if experiment == "development":
             return self.development
+        if experiment == "privacy":
+            return tuple(data for data in self.data if data in PRIVATE_FIELDS)
         return (*self.data, *self.reporting) if experiment == "worth" else self.data
 
     @property
@@ -167,6 +170,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             return [self.table_cell(data, m) for m in MAIN_METHODS]
         if experiment == "worth":
             return [self.table_cell(data, m) for m in WORTH_METHODS]
+        if experiment == "privacy":
+            found = [self.figure_cell(data, m) for m in ("noagg", "alphaedge")]
+            for protect in protected(data):
+                found += [self.figure_cell(data, "alphaedge", epsilon=e, protect=protect) for e in EPSILONS]
+            return found
         if experiment == "development":
             return [self.development_cell(data, m) for m in DEVELOPMENT_METHODS]
         if experiment == "attacks":
@@ -174,6 +182,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             return [self.attack_cell(data, m, attack) for attack in (None, *ATTACKS) for m in methods]
         sweep = SWEEPS[experiment]
         return [self.figure_cell(data, m, **{sweep.field: v}) for v in sweep.values for m in MAIN_METHODS]
+
+
+def protected(data: str) -> tuple[str, ...]:
+    """Whom private publication can protect in a data set."""
+    return ("event",) if PRIVATE_FIELDS[data][0] is None else ("event", "user")
 
 
 def _cell(

@@ -13,6 +13,7 @@ from alphaedge.experiments.goals import goals
 from alphaedge.experiments.paper_sweeps import sweep_blocks
 from alphaedge.experiments.paper_tables import communication, many_edges, table1, table2, table3
 from alphaedge.experiments.plan import DEVELOPMENT_ROWS, FIGURE_ROWS, TABLE_ROWS, Plan
+from alphaedge.experiments.privacy_price import privacy_blocks
 from alphaedge.experiments.run_cells import Report, run_cells
 from alphaedge.experiments.score_table import Lookup, title
 from alphaedge.experiments.scores import cell_score
@@ -75,6 +76,8 @@ def experiment_blocks(experiment: str, plan: Plan, get: Lookup) -> list[Block]:
             return development_blocks(plan, get)
         case "worth":
             return worth_blocks(plan, get)
+        case "privacy":
+            return privacy_blocks(plan, get)
         case "scores-over-time":
             return scores_over_time(plan, get)
     return sweep_blocks(experiment, plan, get)
@@ -83,8 +86,11 @@ def experiment_blocks(experiment: str, plan: Plan, get: Lookup) -> list[Block]:
 def _title(plan: Plan) -> str:
     if plan.only_development:
         return "The development suite"
-    only_worth = plan.experiments == ("worth",)
-    return "What learning from each other is worth" if only_worth else "The paper's evaluation on public data"
+    titles: dict[tuple[str, ...], str] = {
+        ("worth",): "What learning from each other is worth",
+        ("privacy",): "What privacy costs",
+    }
+    return titles.get(plan.experiments, "The paper's evaluation on public data")
 
 
 def _scores(plan: Plan) -> str:

@@ -23,7 +23,7 @@ MAX_PRODUCTS: Final = 8_000_000  # inner products of single gradients that are t
 
 @final
 class Revealed(NamedTuple):
-    """An edge at its publication: its first batch, the newest that is revealed, and the moment.
+    """An edge at its publication: its first batch, the newest that is revealed, and when each of its batches happened.
 
     name: of the edge and its run, by which its noise is drawn.
     """
@@ -31,7 +31,7 @@ class Revealed(NamedTuple):
     edge: int
     first: int
     newest: int
-    moment: float
+    times: Tensor
     name: str
 
 
@@ -104,14 +104,15 @@ class Releases:
         parts = [self._batches.get(which, first + number) for number in range(batches)]
         events = join(parts, self.learning.gradients.model.tables, [t.scratch for t in self.models.tables])
         noise = SeededNoise([f"{one.name}/{self.done[one.edge]}/noise" for one in edges])
-        self.learning.step(self.released, which, self._lot(edges, events), noise)
+        self.learning.step(self.released, which, self._lot(edges, events, batches), noise)
         for one in edges:
             self.done[one.edge] += batches
 
-    def _lot(self, edges: Sequence[Revealed], events: Batch) -> Lot:
+    def _lot(self, edges: Sequence[Revealed], events: Batch, batches: int) -> Lot:
         ledgers = [self.ledgers[one.edge] for one in edges]
         for one, ledger in zip(edges, ledgers, strict=True):
-            ledger.open(self.privacy.window(one.moment))
+            last = one.first + self.done[one.edge] + batches - 1
+            ledger.open(self.privacy.window(float(one.times[last])))
         if self.privacy.user is None:
             return Lot.of_events(events)
         users = users_of(events, self.learning.gradients.model, self.privacy.user)

@@ -30,7 +30,7 @@ class Timeline:
 
     def __init__(self, times: Sequence[Tensor], clock: Clock, conditions: Conditions, aggregate_every: int) -> None:
         self.clock = clock
-        self.every = aggregate_every
+        self.every, self.times = aggregate_every, times
         self.moments: list[Tensor] = []
         first, last = min(float(t.min()) for t in times), max(float(t.max()) for t in times)
         longest = max(len(t) for t in times)

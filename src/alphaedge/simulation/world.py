@@ -236,7 +236,7 @@ class World:
         timeline, local = self.where(edge)
         newest = self.at[edge] - 1 - self.conditions.delay
         name = f"{self.seeds[self.own[edge] // self.n]}/{local}"
-        return Revealed(edge, timeline.first[local], newest, self.moment[edge], name)
+        return Revealed(edge, timeline.first[local], newest, timeline.times[local], name)
 
     def _announce(self, number: int, announcement: Announcement) -> None:
         self.announced[number] = [self.announced[number][-1], announcement]

@@ -25,7 +25,7 @@ LARGEST_DELTA: Final = 0.01
 class Privacy:
     """Settings of private publication.
 
-    epsilon, delta: the promise for each window. window_seconds: its length.
+    epsilon, delta: the promise for each window. window_seconds: its length; in a simulation, in the unit of its times.
     user: the field with the ids of users, who are protected with all that they contribute in a window; None protects
         each event on its own.
     participations: private steps of a window in which a user counts; what more the user does trains the edge's own

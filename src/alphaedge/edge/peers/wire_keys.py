@@ -71,7 +71,7 @@ class KeyCipher:
         blocks = np.empty((len(half), 4), ">u4")
         blocks[:, :3] = self._first[:3]
         blocks[:, 3] = self._first[3] ^ np.uint32(number << HALF_BITS) ^ half
-        encrypted = np.frombuffer(self._aes.encryptor().update(blocks.view(np.uint8)), ">u4").reshape(-1, 4)
+        encrypted = np.frombuffer(self._aes.encryptor().update(blocks.view(np.uint8).data), ">u4").reshape(-1, 4)
         return encrypted[:, 1].astype(np.uint32)
 
 

@@ -1,5 +1,6 @@
 """The file of wire secrets: its two steps, what is refused, and that nothing shows a secret."""
 
+import datetime as dt
 import stat
 from pathlib import Path
 
@@ -7,6 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from alphaedge.cli import app
+from alphaedge.edge.check import check_edge
+from alphaedge.edge.config import load
 from alphaedge.edge.trust.wire_secrets import (
     WireSecret,
     WireSecrets,
@@ -15,6 +18,8 @@ from alphaedge.edge.trust.wire_secrets import (
     read_wire_secrets,
 )
 from alphaedge.errors import InvalidValue
+
+from ..processes import Edge
 
 FIRST = b"a secret of the fleet"
 OTHER = b"another secret of the fleet"
@@ -89,6 +94,19 @@ def test_a_name_depends_on_both_secrets_and_nothing_shows_either() -> None:
     pairs = [(FIRST, FIRST), (FIRST, OTHER), (OTHER, FIRST), (OTHER, OTHER)]
     assert len({WireSecret(*pair).name for pair in pairs}) == len(pairs)
     assert "secret of" not in repr(WireSecret(FIRST, OTHER))
+
+
+def test_a_check_names_the_newest_secret_and_refuses_a_file_that_is_wrong(tmp_path: Path) -> None:
+    config, now = load(Edge(tmp_path).path), dt.datetime.now(dt.UTC)
+    assert not any("wire" in line for line in check_edge(config, tmp_path, now))
+    new = begin_rotation(tmp_path / "wire.secrets", FIRST)
+    assert f"wire secrets: 2, the newest is {new.name.hex()}" in check_edge(config, tmp_path, now)
+    (tmp_path / "wire.secrets").write_bytes(b"short")
+    with pytest.raises(InvalidValue, match="a secret of 16 to 64 bytes"):
+        check_edge(config, tmp_path, now)
+    named = load(Edge(tmp_path, peers={"secrets": "elsewhere"}).path)
+    with pytest.raises(InvalidValue, match=r"peers.secrets.*elsewhere.*a readable file"):
+        check_edge(named, tmp_path, now)
 
 
 def test_the_command_says_what_to_do_next_and_never_shows_a_secret(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from alphaedge.edge.learning.cold_start import weighted_rows
 from alphaedge.edge.learning.held_model import HeldModel
 from alphaedge.edge.learning.learner import Examples, Learner
 from alphaedge.edge.peers.pulls import Pulls
+from alphaedge.edge.trust.wire_secrets import WireSecrets
 from alphaedge.simulation.config import Settings
 from benchmarks.common import arguments, report
 
@@ -110,7 +111,7 @@ def _start_edges(data: Dataset, settings: Settings, first: Model, precision: Pre
         model.module.load_state_dict(parameters)
         capacities = [table.rows for table in model.tables]
         learner = Learner(OneAtATime(model), method, settings.online, name=str(number), seed=0, capacities=capacities)
-        edges[learner.name] = Edge(learner, Pulls(learner, SCHEMA))
+        edges[learner.name] = Edge(learner, Pulls(learner, SCHEMA, WireSecrets(SECRET)))
     for edge in edges.values():
         edge.learner.join(list(edges))
     return edges
@@ -147,7 +148,7 @@ def _adopt_new_ids(edge: Edge, edges: dict[str, Edge], inputs: Sequence[torch.Te
     wanted = [torch.tensor(keys, dtype=torch.long) for keys in unknown]
     pulled = {}
     for peer in ready:
-        pending = edge.pulls.request_rows(wanted)
+        pending = edge.pulls.request_rows(peer, wanted)
         answer = edges[peer].pulls.answer_rows(
             learner.name, *edges[peer].pulls.read_request(learner.name, pending.data)
         )

@@ -100,6 +100,7 @@ def test_every_file_that_the_readme_names_exists() -> None:
         ("aggregation", {"mlp", "deepfm"}),
         pytest.param("whole_runs", {"synthetic"}, marks=pytest.mark.long),
         ("data_sets", {"world-clusters", "world-shifting"}),
+        ("private_intersection", {"multiplication_us", "pulls"}),
         ("transfer", {"changed_over_full", "known_peer_over_full", "bf16_over_full"}),
         ("startup", {"import alphaedge", "alphaedge --help", "alphaedge status --help", "alphaedge edge init"}),
         pytest.param(

@@ -73,6 +73,7 @@ SAYS: Mapping[str, tuple[str, ...]] = {
         "renewed; copy",
         "revoked boston",
         "revoked berlin",
+        "the newest secret in it is",
         "boston is now banned",
     ),
     "how-to/region-policy.md": ("policy: 4 rules", r"deny from=DE to=\*\nNone"),

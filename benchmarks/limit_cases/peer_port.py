@@ -23,12 +23,14 @@ from alphaedge.edge.learning.id_tables import IdRows
 from alphaedge.edge.learning.publication import Publication
 from alphaedge.edge.peers.key_lists import max_keys
 from alphaedge.edge.peers.wire import max_request_bytes, pack_pull, unpack_request
+from alphaedge.edge.peers.wire_keys import KeyCipher
 from alphaedge.edge.transport.client import PeerClient
 from alphaedge.edge.transport.server import PeerServer, Route
 from alphaedge.edge.trust.announcements import Announcement
 from alphaedge.edge.trust.authority import CertificateFolder
 from alphaedge.edge.trust.certificates import Identity
 from alphaedge.edge.trust.credentials import CertificateCredentials
+from alphaedge.edge.trust.wire_secrets import WireSecret
 from benchmarks.limit_cases.measured import MeasuredProcess, Probe, Work
 
 T = TypeVar("T")
@@ -38,6 +40,7 @@ MAX_CONNECTIONS: Final = 128
 CAPACITY: Final = 250_000  # rows of the id table
 WIDTH: Final = 16
 SCHEMA: Final = "s1"
+CIPHER: Final = KeyCipher(WireSecret(b"a secret of the fleet", b""), "member", "edge")
 ANSWER_BYTES: Final = 32 << 20
 HEAD: Final = b"POST /peer/%s HTTP/1.1\r\nhost: edge\r\n"
 
@@ -73,7 +76,7 @@ class _Model:
         """Answer a pull."""
         loop, most = asyncio.get_running_loop(), max_keys([CAPACITY])
         request, listed = await loop.run_in_executor(
-            self._unpacking, lambda: unpack_request(body, SCHEMA, 1, [], max_keys=most)
+            self._unpacking, lambda: unpack_request(body, SCHEMA, 1, [], lambda _: CIPHER, max_keys=most)
         )
         return await loop.run_in_executor(
             self._learner, lambda: pack_pull(self.publication.answer(request, [self.table]), listed, SCHEMA, "bfloat16")

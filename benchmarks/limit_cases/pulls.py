@@ -28,6 +28,7 @@ from benchmarks.limit_cases.measured import ACCEPTED_CPU_MS, Accepted, Row, Work
 from benchmarks.limit_cases.peer_port import (
     ANSWER_BYTES,
     CAPACITY,
+    CIPHER,
     HEAD,
     MAX_CONNECTIONS,
     SCHEMA,
@@ -55,7 +56,7 @@ def large_request(count: int) -> bytes:
     """A request with so many keys."""
     keys = np.unique(np.random.default_rng(0).integers(2**48, size=count))
     none = torch.empty(0, dtype=torch.long)
-    return pack_request(PullRequest(0, (torch.from_numpy(keys),), (none,)), SCHEMA, None)[0]
+    return pack_request(PullRequest(0, (torch.from_numpy(keys),), (none,)), SCHEMA, None, CIPHER)[0]
 
 
 def refusals(member: Member) -> dict[str, Work]:
@@ -77,7 +78,7 @@ def refusals(member: Member) -> dict[str, Work]:
 def measure_port(port: PeerPort, member: Member) -> Iterator[Row]:
     """What one member costs."""
     process, refused = port.process, refusals(member)
-    small = pack_request(PullRequest(0, (torch.tensor([5]),), (torch.tensor([5]),)), SCHEMA, None)[0]
+    small = pack_request(PullRequest(0, (torch.tensor([5]),), (torch.tensor([5]),)), SCHEMA, None, CIPHER)[0]
     largest, cap = large_request(max_keys([CAPACITY])), max_request_bytes(max_keys([CAPACITY]))
     taken = {
         "the largest request": Accepted(

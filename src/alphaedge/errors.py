@@ -23,6 +23,7 @@ AlphaEdgeError
     ├── ModelRefused          a peer's model or request is refused
     ├── KeyListError          bytes that are not a set of keys
     ├── KeyListForgotten      a request builds on a key list that this edge no longer has
+    ├── SecretUnknown         a request names keys under a secret that this edge does not have
     ├── PeerForbidden         the policy does not let this peer have the model
     ├── BadPeerRequest        a peer's request can't be parsed
     └── PeerRequestTooLarge   a peer's request names more than is allowed
@@ -154,6 +155,10 @@ class KeyListError(AlphaEdgeError):
 
 class KeyListForgotten(AlphaEdgeError):
     """A request builds on a key list that this edge no longer has."""
+
+
+class SecretUnknown(AlphaEdgeError):
+    """A request names keys under a secret that this edge does not have."""
 
 
 class PeerForbidden(AlphaEdgeError):

@@ -29,6 +29,8 @@ alphaedge certs revoke certs --edge berlin --nats nats.conf
 alphaedge certs show certs
 
 alphaedge certs nats certs > nats.conf
+
+alphaedge certs secret fleet.secret --rotate
 """
 RENEW_WITHIN: Final = dt.timedelta(days=14)  # `certs show` asks to renew a certificate that expires sooner
 COLUMNS: Final = ("edge", "region", "hosts", "expires", "state")
@@ -183,6 +185,32 @@ def nats(
         pinned = certificates.pinned_keys(now)
         users = _users(certificates, now)
         sys.stdout.write(server_config(users, certs=folder, store=store, name=server, bucket=bucket, pinned=pinned))
+
+
+@app.command(cls=Command, epilog=EXAMPLES)
+def secret(
+    file: Annotated[Path, typer.Argument(help="File with the fleet's secret.", metavar="FILE")],
+    rotate: Annotated[bool, typer.Option("--rotate", help="Add a new wire secret to the one in use.")] = False,
+    finish: Annotated[
+        bool, typer.Option("--finish", help="Remove the old one, once every edge has the new one.")
+    ] = False,
+) -> None:
+    """Change the secret under which keys travel, in wire.secrets beside FILE. FILE itself never changes."""
+    with exit_on_error():
+        from alphaedge.edge.trust.wire_secrets import WIRE_SECRETS_FILE, begin_rotation, finish_rotation
+
+        if rotate == finish:
+            raise InvalidValue("certs secret", "both" if rotate else "neither", "one of --rotate and --finish")
+        try:
+            first = file.read_bytes().strip()
+        except OSError as error:
+            raise InvalidValue("file", str(file), f"a readable file ({error.strerror})") from None
+        path = file.with_name(WIRE_SECRETS_FILE)
+        newest = (begin_rotation if rotate else finish_rotation)(path, first)
+        typer.echo(f"wrote {path}; the newest secret in it is {newest.name.hex()}")
+        typer.echo("copy it beside the edge.toml of every edge, one after the other; edges read it while they run")
+        if rotate:
+            typer.echo(f"when every edge has it, run alphaedge certs secret {file} --finish, and copy it again")
 
 
 def _users(certificates: "CertificateFolder", now: dt.datetime) -> "list[Identity]":

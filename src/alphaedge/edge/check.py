@@ -16,9 +16,14 @@ from alphaedge.edge.trust.known_revocations import KnownRevocations
 from alphaedge.edge.trust.policy import Policy
 from alphaedge.edge.trust.policy_file import DEFAULT_POLICY
 from alphaedge.edge.trust.revocations import REVOKED_FILE
+from alphaedge.edge.trust.wire_secrets import (
+    WIRE_SECRETS_FILE,
+    WireSecret,
+    check_secret,
+    read_first_secret,
+    read_wire_secrets,
+)
 from alphaedge.errors import CertificateError, InvalidValue
-
-MIN_SECRET_BYTES, MAX_SECRET_BYTES = 16, 64
 
 
 def check_edge(config: EdgeConfig, folder: Path, now: dt.datetime, *, insecure: bool = False) -> list[str]:
@@ -35,14 +40,13 @@ def check_edge(config: EdgeConfig, folder: Path, now: dt.datetime, *, insecure: 
         report.append("no secret: keys reveal their ids; use this for trials only")
     else:
         try:
-            secret = (folder / config.secret).read_bytes().strip()
+            secret = read_first_secret(folder, config.secret)
         except OSError as error:  # the key may hold the secret itself by mistake: do not show it
             found = f"{len(config.secret)} characters"
             raise InvalidValue("secret", found, f"the name of a readable file ({error.strerror})") from error
-        if not MIN_SECRET_BYTES <= len(secret) <= MAX_SECRET_BYTES:
-            allowed = f"a file of {MIN_SECRET_BYTES} to {MAX_SECRET_BYTES} bytes"
-            raise InvalidValue("secret", f"{len(secret)} bytes", allowed)
+        check_secret("secret", secret)
         report.append("secret: ok")
+    report += _check_wire_secrets(config, folder)
     if config.policy is not None or (folder / DEFAULT_POLICY).exists():
         rules = Policy.parse(_read(folder, "policy", config.policy or DEFAULT_POLICY).decode())
         report.append(f"policy: {len(rules.rules)} rules")
@@ -58,6 +62,19 @@ def check_edge(config: EdgeConfig, folder: Path, now: dt.datetime, *, insecure: 
         report.append(f"cores: {cores}")
     report.append(_check_certificates(config, folder, now, insecure=insecure))
     return report
+
+
+def _check_wire_secrets(config: EdgeConfig, folder: Path) -> list[str]:
+    name = config.peers.secrets
+    if name is None and not (folder / WIRE_SECRETS_FILE).exists():
+        return []
+    try:
+        found = read_wire_secrets(folder / (name or WIRE_SECRETS_FILE))
+    except OSError as error:
+        shown = name or WIRE_SECRETS_FILE
+        raise InvalidValue("peers.secrets", shown, f"a readable file ({error.strerror})") from error
+    newest = WireSecret(found[-1], read_first_secret(folder, config.secret))
+    return [f"wire secrets: {len(found)}, the newest is {newest.name.hex()}"]
 
 
 def _check_model(config: EdgeConfig, model: Model) -> None:

@@ -219,6 +219,8 @@ class PeersConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The port for peers. address: how they reach it, if not by host and port. seeds: some edges to contact first.
 
     certificate, key, authority: files of ``alphaedge certs``; an edge without them has no peers.
+    secrets: a file with the secrets under which keys travel, from ``alphaedge certs secret``; otherwise
+    ``wire.secrets``, if there is one, or else the fleet's secret.
     deadline_seconds: for a whole pull. max_connections: that peers may have open at once. max_requests_per_second: of
     each peer; every megabyte counts as one.
     """
@@ -230,6 +232,7 @@ class PeersConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     certificate: str | None = None
     key: str | None = None
     authority: str | None = None
+    secrets: str | None = None
     deadline_seconds: Positive = 15.0
     max_connections: Count = 256
     max_requests_per_second: Positive = 100.0
@@ -251,7 +254,7 @@ class FeedbackConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class EdgeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole configuration. Paths are relative to the file's folder.
 
-    secret: a file with the fleet's secret, under which ids become keys; the same for all edges of a fleet.
+    secret: a file with the fleet's secret, under which ids become keys; the same for all edges of a fleet, for good.
     policy: a file with rules; otherwise ``policy.txt``, if there is one. seed: of the initial model; the same for all
     edges of a fleet.
     """

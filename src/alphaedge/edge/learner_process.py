@@ -30,6 +30,7 @@ from alphaedge.edge.trust.credentials import CertificateCredentials, Credentials
 from alphaedge.edge.trust.incarnation import Incarnation
 from alphaedge.edge.trust.policy_file import DEFAULT_POLICY, PolicyFile
 from alphaedge.edge.trust.revocations import REVOKED_FILE
+from alphaedge.edge.trust.wire_secrets import WIRE_SECRETS_FILE, WireSecrets, read_first_secret
 from alphaedge.errors import AlreadyRunning, RolledBack
 
 PR_SET_PDEATHSIG: Final = 1  # an option of prctl on Linux
@@ -52,7 +53,10 @@ async def run(path: Path, *, insecure: bool, server: int) -> None:
     policy = PolicyFile(path.parent / (config.policy or DEFAULT_POLICY), optional=not is_named)
     credentials = _credentials(config, path.parent, policy, insecure=insecure)
     if credentials is not None:
-        await _learn_with_peers(config, learning, credentials, policy, stop)
+        name = config.peers.secrets
+        first = read_first_secret(path.parent, config.secret)
+        secrets = WireSecrets(first, path.parent / (name or WIRE_SECRETS_FILE), optional=name is None)
+        await _learn_with_peers(config, learning, credentials, policy, secrets, stop)
     else:
         while not stop.is_set():
             await asyncio.sleep(0 if learning.step_alone() else POLL_INTERVAL_SECONDS)
@@ -81,7 +85,12 @@ def _credentials(config: EdgeConfig, folder: Path, policy: PolicyFile, *, insecu
 
 
 async def _learn_with_peers(
-    config: EdgeConfig, learning: LearningLoop, credentials: Credentials, policy: PolicyFile, stop: asyncio.Event
+    config: EdgeConfig,
+    learning: LearningLoop,
+    credentials: Credentials,
+    policy: PolicyFile,
+    secrets: WireSecrets,
+    stop: asyncio.Event,
 ) -> None:
     peers = config.peers
     server = PeerServer(
@@ -113,6 +122,7 @@ async def _learn_with_peers(
             client=client,
             policy=policy,
             credentials=credentials,
+            secrets=secrets,
         )
         server.routes.update(driver.routes())
         excluding = asyncio.create_task(_disconnect_excluded(credentials, policy, server, client))

@@ -21,6 +21,7 @@ from alphaedge.edge.transport.client import PeerClient
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
 from alphaedge.edge.trust.credentials import InsecureCredentials
 from alphaedge.edge.trust.policy_file import PolicyFile
+from alphaedge.edge.trust.wire_secrets import WireSecrets
 
 from ..processes import BATCH, CONFIG, EVERY, Edge, events
 
@@ -80,6 +81,7 @@ def driver(loop: LearningLoop) -> PeerDriver:
         client=PeerClient(credentials, asyncio.get_running_loop().time),
         policy=PolicyFile(None),
         credentials=credentials,
+        secrets=WireSecrets(b""),
     )
 
 

@@ -18,6 +18,8 @@ from alphaedge.edge.peers import key_lists, wire
 from alphaedge.edge.peers.answer_check import MAX_SIZE_RATIO, ExpectedAnswer
 from alphaedge.edge.peers.key_lists import KeyList, ReceivedLists, max_keys, pack_keys, unpack_keys
 from alphaedge.edge.peers.wire import max_answer_bytes, max_request_bytes, pack_pull, pack_request, unpack_request
+from alphaedge.edge.peers.wire_keys import KeyCipher
+from alphaedge.edge.trust.wire_secrets import WireSecret
 from alphaedge.errors import KeyListError, KeyListForgotten, ModelRefused, PeerRequestTooLarge
 
 KEYS = torch.tensor([3, 7, 2**47])
@@ -30,7 +32,9 @@ PULL = PulledModel(
     (KEYS[1:], torch.tensor([], dtype=torch.int64)),
     (torch.randn(2, 3), torch.empty(0, 4)),
 )
-DATA, LIST = pack_request(REQUEST, "s1", None)
+FIRST = b"a secret of the fleet"
+CIPHER = KeyCipher(WireSecret(FIRST, FIRST), "berlin", "boston")
+DATA, LIST = pack_request(REQUEST, "s1", None, CIPHER)
 ROWS = [torch.ones(9, 3), torch.ones(9, 4)]
 EXPECTED = ExpectedAnswer(
     "s1", torch.ones(10), {"norm.mean": torch.zeros(2)}, ROWS, [r.shape[1] for r in ROWS], REQUEST.holds, LIST
@@ -38,7 +42,7 @@ EXPECTED = ExpectedAnswer(
 
 
 def unpack(data: bytes, lists: Sequence[KeyList] = (), max_keys: int = 100) -> tuple[PullRequest, KeyList]:
-    return unpack_request(data, "s1", 2, lists, max_keys=max_keys)
+    return unpack_request(data, "s1", 2, lists, lambda _: CIPHER, max_keys=max_keys)
 
 
 def packed(pull: PulledModel, schema: str = "s1", precision: Precision = "full") -> bytes:
@@ -70,7 +74,7 @@ def test_what_is_published_in_bfloat16_arrives_in_fewer_bytes_as_it_was_publishe
     assert found.dense.dtype == torch.float32
 
 
-SETS = st.lists(st.sets(st.integers(0, 2**61)), min_size=2, max_size=2)
+SETS = st.lists(st.sets(st.integers(0, 2**48 - 1)), min_size=2, max_size=2)
 
 
 def tensors(sets: list[set[int]]) -> tuple[torch.Tensor, ...]:
@@ -99,7 +103,7 @@ def test_a_conversation_says_each_key_once(rounds: list[list[set[int]]], holds: 
     known: list[set[int]] = [set(), set()]
     for fresh in rounds:
         known = [old | new for old, new in zip(known, fresh, strict=True)]
-        data, mine = pack_request(PullRequest(holds, tensors(known), tensors(fresh)), "s1", mine)
+        data, mine = pack_request(PullRequest(holds, tensors(known), tensors(fresh)), "s1", mine, CIPHER)
         found, made = unpack(data, theirs)
         theirs = [*theirs, made][-2:]
         assert made.name == mine.name
@@ -108,17 +112,17 @@ def test_a_conversation_says_each_key_once(rounds: list[list[set[int]]], holds: 
 
 
 def test_who_has_forgotten_the_list_says_so_and_is_told_all_again() -> None:
-    data, _ = pack_request(REQUEST, "s1", LIST)
+    data, _ = pack_request(REQUEST, "s1", LIST, CIPHER)
     with pytest.raises(KeyListForgotten, match="send all keys"):
         unpack(data)
-    again, _ = pack_request(REQUEST, "s1", None)
+    again, _ = pack_request(REQUEST, "s1", None, CIPHER)
     found, _ = unpack(again)
     assert as_sets(found.keys) == as_sets(REQUEST.keys)
     assert as_sets(found.fresh) == as_sets(REQUEST.fresh), "of the others it still holds the rows"
 
 
 def test_a_list_that_is_mostly_gone_is_begun_anew() -> None:
-    data, listed = pack_request(PullRequest(4, (KEYS[:1], KEYS[:0]), (KEYS[:0], KEYS[:0])), "s1", LIST)
+    data, listed = pack_request(PullRequest(4, (KEYS[:1], KEYS[:0]), (KEYS[:0], KEYS[:0])), "s1", LIST, CIPHER)
     assert [len(k) for k in listed.keys] == [1, 0]
     unpack(data)
 
@@ -186,9 +190,9 @@ def test_noise_is_refused(data: bytes) -> None:
 
 
 def test_a_list_does_not_grow_without_end() -> None:
-    data, listed = pack_request(PullRequest(4, (torch.arange(8), KEYS[:0]), (KEYS[:0], KEYS[:0])), "s1", None)
+    data, listed = pack_request(PullRequest(4, (torch.arange(8), KEYS[:0]), (KEYS[:0], KEYS[:0])), "s1", None, CIPHER)
     _, theirs = unpack(data, max_keys=10)
-    more, _ = pack_request(PullRequest(4, (torch.arange(12), KEYS[:0]), (KEYS[:0], KEYS[:0])), "s1", listed)
+    more, _ = pack_request(PullRequest(4, (torch.arange(12), KEYS[:0]), (KEYS[:0], KEYS[:0])), "s1", listed, CIPHER)
     with pytest.raises(PeerRequestTooLarge, match="a list of 12 keys; allowed: at most 10"):
         unpack(more, [theirs], max_keys=10)
 
@@ -210,8 +214,8 @@ def test_keys_are_counted_before_they_are_unpacked(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_largest_request_fits_into_its_limit() -> None:
-    keys = torch.randint(2**62, (1000,), generator=torch.Generator().manual_seed(0)).unique()
-    data, _ = pack_request(PullRequest(4, (keys, keys), (KEYS[:0], KEYS[:0])), "s1", None)
+    keys = torch.randint(2**48, (10_000,), generator=torch.Generator().manual_seed(0)).unique()
+    data, _ = pack_request(PullRequest(4, (keys, keys), (KEYS[:0], KEYS[:0])), "s1", None, CIPHER)
     assert len(data) <= max_request_bytes(2 * len(keys)) < 2 * len(data)
 
 
@@ -219,7 +223,7 @@ def test_the_largest_request_fits_into_its_limit() -> None:
 def test_the_largest_answer_fits_into_its_limit(rows_only: bool) -> None:
     """An answer with a row for every key that was listed."""
     many = PullRequest(0, (torch.arange(5000), torch.arange(3000)), (KEYS[:0], KEYS[:0]))
-    _, listed = pack_request(many, "s1", None)
+    _, listed = pack_request(many, "s1", None, CIPHER)
     rows = (torch.randn(5000, 3), torch.randn(3000, 4))
     pull = PulledModel(6, 2**53, torch.randn(10), {"norm.mean": torch.randn(2)}, many.keys, rows)
     answer = pack_pull(pull, listed, "s1", rows_only=rows_only)
@@ -262,6 +266,6 @@ def test_a_damaged_byte_is_refused_or_does_no_harm(place: int, value: int) -> No
 
 def test_a_request_of_another_schema_or_for_other_tables_is_refused() -> None:
     with pytest.raises(ModelRefused, match="schema s2"):
-        unpack(pack_request(REQUEST, "s2", None)[0])
+        unpack(pack_request(REQUEST, "s2", None, CIPHER)[0])
     with pytest.raises(ModelRefused, match="2 id tables; this edge has 1"):
-        unpack_request(DATA, "s1", 1, [], max_keys=100)
+        unpack_request(DATA, "s1", 1, [], lambda _: CIPHER, max_keys=100)

@@ -29,18 +29,23 @@ from alphaedge.edge.trust.certificates import Identity
 from alphaedge.edge.trust.credentials import Credentials
 from alphaedge.edge.trust.policy import Member
 from alphaedge.edge.trust.policy_file import PolicyFile
+from alphaedge.edge.trust.wire_secrets import WireSecret, WireSecrets
 from alphaedge.errors import AlphaEdgeError, ModelRefused, PeerError, PeerForbidden
 from alphaedge.monitoring.vitals import EdgeView
 
 T = TypeVar("T")
 OBSERVE_EVERY_SECONDS: Final = 0.2
-REFRESH_EVERY_SECONDS: Final = 1.0  # for files that may change: policy and certificates
+REFRESH_EVERY_SECONDS: Final = 1.0  # for files that may change: policy, wire secrets, certificates
 HTTP_GONE: Final = 410  # a peer has restarted and has no list of keys any more
+HTTP_PRECONDITION_FAILED: Final = 412  # a peer does not have the wire secret
 
 
 @final
 class PeerDriver:
-    """One edge among its peers. address: where they reach it. policy: who may pull whose model."""
+    """One edge among its peers.
+
+    address: where they reach it. policy: who may pull whose model. secrets: under which keys travel.
+    """
 
     def __init__(
         self,
@@ -52,11 +57,12 @@ class PeerDriver:
         client: PeerClient,
         policy: PolicyFile,
         credentials: Credentials,
+        secrets: WireSecrets,
     ) -> None:
         self.config, self.learning, self.directory = config, learning, directory
         self._address, self._client, self._policy, self._credentials = address, client, policy, credentials
         self._me = Member(config.edge, config.region)
-        self._pulls = Pulls(learning.learner, learning.schema)
+        self._pulls = Pulls(learning.learner, learning.schema, secrets)
         method = learning.learner.method
         self._decisions = PeerDecisions(
             self._me,
@@ -148,12 +154,13 @@ class PeerDriver:
             await asyncio.sleep(OBSERVE_EVERY_SECONDS)
 
     async def _refresh(self) -> None:
-        """Read the policy and the certificates again if they have changed."""
+        """Read the policy, the wire secrets and the certificates again if they have changed."""
         now = time.monotonic()
         if now - self._refreshed < REFRESH_EVERY_SECONDS:
             return
         self._refreshed = now
         self._policy.refresh()
+        self._pulls.secrets.refresh()
         try:
             if self._credentials.refresh():
                 await self._announce()
@@ -281,10 +288,11 @@ class PeerDriver:
 
     async def _ask(self, command: commands.Pull) -> tuple[PendingPull, bytes]:
         endpoint, spent = "rows" if command.purpose == "rows" else "pull", 0.0
+        secrets, afresh = list(self._pulls.secrets.newest_first), False
 
-        async def ask(*, afresh: bool) -> tuple[PendingPull, bytes]:
+        async def ask() -> tuple[PendingPull, bytes]:
             nonlocal spent
-            pending = await self._in_learner(lambda: self._request(command, afresh=afresh))
+            pending = await self._in_learner(lambda: self._request(command, secrets[0], afresh=afresh))
             size, peer, began = pending.max_bytes, command.peer, time.monotonic()
             try:
                 return pending, await self._client.request(
@@ -293,21 +301,25 @@ class PeerDriver:
             finally:
                 spent += time.monotonic() - began
 
-        try:
-            return await ask(afresh=False)
-        except PeerError as error:
-            if error.status != HTTP_GONE:
-                raise
-        return await ask(afresh=True)
+        while True:
+            try:
+                return await ask()
+            except PeerError as error:
+                if error.status == HTTP_GONE and not afresh:
+                    afresh = True
+                elif error.status == HTTP_PRECONDITION_FAILED and len(secrets) > 1:
+                    secrets.pop(0)
+                else:
+                    raise
 
-    def _request(self, command: commands.Pull, *, afresh: bool) -> PendingPull:
+    def _request(self, command: commands.Pull, secret: WireSecret, *, afresh: bool) -> PendingPull:
         match command.purpose:
             case "start":
-                return self._pulls.request_start()
+                return self._pulls.request_start(command.peer)
             case "rows":
-                return self._pulls.request_rows(command.keys)
+                return self._pulls.request_rows(command.peer, command.keys, secret)
             case "round":
-                return self._pulls.request_model(command.peer, afresh=afresh)
+                return self._pulls.request_model(command.peer, secret, afresh=afresh)
 
     async def _answer_model(self, sender: Identity, request: bytes) -> bytes:
         self._check_allowed(sender)

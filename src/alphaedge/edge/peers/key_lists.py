@@ -8,7 +8,7 @@ says so and gets all keys again.
 import hashlib
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, final
 
@@ -31,6 +31,9 @@ MAX_LIST_BYTES: Final = 256 << 20  # of all peers' lists, unless one peer's are 
 Packed = bytes | memoryview
 """A packed set of keys."""
 
+Decrypt = Callable[[Tensor], Tensor]
+"""From keys on the wire to stored ones (``wire_keys``)."""
+
 
 def max_keys(capacities: Iterable[int]) -> int:
     """The most keys that a peer's list may have, given how many rows this edge's id tables may have.
@@ -49,14 +52,18 @@ class KeyList:
     keys: tuple[Tensor, ...]
     name: bytes = b""
 
-    def extended(self, parts: Sequence[Sequence[Packed]]) -> "KeyList":
-        """This list with packed keys ``parts[p][t]`` appended. A key that is sent again moves to the end."""
+    def extended(self, parts: Sequence[Sequence[Packed]], decrypt: Decrypt) -> "KeyList":
+        """This list with packed keys ``parts[p][t]`` appended. A key that is sent again moves to the end.
+
+        decrypt: from keys on the wire to stored ones, which the list has. Their order is that on the wire.
+        """
         keys, name = list(self.keys), self.name
         for part in parts:
             for t, packed in enumerate(part):
-                more = unpack_keys(packed)
+                more = decrypt(unpack_keys(packed))
                 if len(more):
-                    keys[t] = torch.cat([keys[t][~_among(keys[t], more)], more]) if len(keys[t]) else more
+                    again = _among(keys[t], more.sort().values)
+                    keys[t] = torch.cat([keys[t][~again], more]) if len(keys[t]) else more
                 digest = hashlib.blake2b(name + len(packed).to_bytes(8), digest_size=16)
                 digest.update(packed)
                 name = digest.digest()

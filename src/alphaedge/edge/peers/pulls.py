@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import torch
@@ -14,6 +15,8 @@ from alphaedge.edge.learning.publication import PulledModel, PullRequest
 from alphaedge.edge.peers.answer_check import ExpectedAnswer
 from alphaedge.edge.peers.key_lists import KeyList, ReceivedLists, max_keys
 from alphaedge.edge.peers.wire import max_answer_bytes, max_request_bytes, pack_pull, pack_request, unpack_request
+from alphaedge.edge.peers.wire_keys import KeyCipher, cipher_named
+from alphaedge.edge.trust.wire_secrets import WireSecret, WireSecrets
 from alphaedge.errors import ModelRefused, PeerError
 
 
@@ -44,13 +47,13 @@ class LinkBytes:
 
 @final
 class Pulls:
-    """One edge's pulls. schema: what peers must share.
+    """One edge's pulls. schema: what peers must share. secrets: under which keys travel.
 
     Key lists are not part of the learner's state: after a restart all keys are sent again.
     """
 
-    def __init__(self, learner: Learner, schema: str) -> None:
-        self.learner, self.schema = learner, schema
+    def __init__(self, learner: Learner, schema: str, secrets: WireSecrets) -> None:
+        self.learner, self.schema, self.secrets = learner, schema, secrets
         self._sent: dict[str, KeyList] = {}
         self._received = ReceivedLists()
         self._work: dict[str, float] = {}
@@ -58,24 +61,36 @@ class Pulls:
         self.max_request_bytes = max_request_bytes(self._max_keys)
         self.bytes: dict[str, LinkBytes] = {}
 
-    def request_model(self, peer: str, *, afresh: bool = False) -> PendingPull:
-        """Ask a neighbour for what is new in its model; ``afresh`` if it no longer has the key list."""
+    def request_model(self, peer: str, secret: WireSecret | None = None, *, afresh: bool = False) -> PendingPull:
+        """Ask a neighbour for what is new in its model; ``afresh`` if it no longer has the key list.
+
+        secret: under which keys travel, here and below; otherwise the newest.
+        """
         if peer not in self.learner.links.known:
             raise PeerError(f"{peer} is no longer a neighbour")
-        return self._pending(self.learner.request(peer), None if afresh else self._sent.get(peer))
+        return self._pending(peer, secret, self.learner.request(peer), None if afresh else self._sent.get(peer))
 
-    def request_start(self) -> PendingPull:
+    def request_start(self, peer: str) -> PendingPull:
         """Ask for a model to start from: the dense part."""
         none = tuple(torch.empty(0, dtype=torch.long) for _ in self.learner.tables)
-        return self._pending(PullRequest(0, none, none), None)
+        return self._pending(peer, None, PullRequest(0, none, none), None)
 
-    def request_rows(self, keys: Sequence[Tensor]) -> PendingPull:
+    def request_rows(self, peer: str, keys: Sequence[Tensor], secret: WireSecret | None = None) -> PendingPull:
         """Ask for the rows of new ids, by their keys per table."""
-        return self._pending(PullRequest(0, tuple(keys), tuple(keys)), None, rows_only=True)
+        return self._pending(peer, secret, PullRequest(0, tuple(keys), tuple(keys)), None, rows_only=True)
 
-    def _pending(self, request: PullRequest, base: KeyList | None, *, rows_only: bool = False) -> PendingPull:
+    def _pending(
+        self,
+        peer: str,
+        secret: WireSecret | None,
+        request: PullRequest,
+        base: KeyList | None,
+        *,
+        rows_only: bool = False,
+    ) -> PendingPull:
         learner = self.learner
-        data, listed = pack_request(request, self.schema, base)
+        cipher = KeyCipher(secret or self.secrets.newest_first[0], learner.name, peer)
+        data, listed = pack_request(request, self.schema, base, cipher)
         statistics = {name: learner.mixed.buffers[name][0] for name in learner.model.statistics()}
         rows = [t.value[0, :-1, : t.width] for t in learner.mixed.tables]
         told = [table.published.shape[1] for table in learner.tables]
@@ -101,7 +116,11 @@ class Pulls:
             raise ModelRefused("nothing is published yet")
         tables = len(self.learner.tables)
         with self._count_work(peer):
-            return unpack_request(data, self.schema, tables, self._received.of(peer), max_keys=self._max_keys)
+            lists, most = self._received.of(peer), self._max_keys
+            return unpack_request(data, self.schema, tables, lists, partial(self._cipher_from, peer), max_keys=most)
+
+    def _cipher_from(self, peer: str, secret: bytes) -> KeyCipher:
+        return cipher_named(self.secrets, secret, peer, self.learner.name)
 
     def answer_model(self, peer: str, request: PullRequest, listed: KeyList) -> bytes:
         """Answer a peer that pulls the model."""

@@ -4,7 +4,7 @@ Never pickle: tensors are safetensors, the rest is msgspec. Requests and answers
 that both ends keep (``key_lists``). What an answer must pass before it is used is in ``answer_check``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -18,11 +18,14 @@ from torch import Tensor
 from alphaedge.core.exchange import Precision
 from alphaedge.edge.learning.publication import PulledModel, PullRequest
 from alphaedge.edge.peers.key_lists import KEY_BYTES, KeyList, declared_count, pack_keys, pack_places, unpack_keys
+from alphaedge.edge.peers.wire_keys import KeyCipher
 from alphaedge.errors import KeyListError, KeyListForgotten, ModelRefused, PeerRequestTooLarge
 
 HEAD_BYTES: Final = 4096  # of a request or an answer, besides its keys and tensors
 TENSOR_HEAD_BYTES: Final = 256  # what a safetensors header says about one tensor, besides its name
 MIN_NUMBER_BYTES: Final = 4  # a peer sends 4 bytes per number, or 2; more only if this edge has more itself
+Ciphers = Callable[[bytes], KeyCipher]
+"""The cipher under a wire secret, by the secret's name; raises ``SecretUnknown``."""
 Count = Annotated[int, Meta(ge=-(2**53), le=2**53)]  # exact as a float
 
 
@@ -32,6 +35,7 @@ class _RequestMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     base: bytes  # name of the key list that this builds on; empty for none
     old: list[memoryview]  # keys to add to it, per table; not copied out of the message, which may be large
     fresh: list[memoryview]  # keys to add whose rows are wanted whatever their age
+    secret: bytes = b""  # name of the wire secret that the keys to add are encrypted under
 
 
 class AnswerHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,18 +46,23 @@ class AnswerHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     records: Count
 
 
-def pack_request(request: PullRequest, schema: str, base: KeyList | None) -> tuple[bytes, KeyList]:
-    """Encode a request on top of a key list that the peer should have; returns the new list as well."""
+def pack_request(request: PullRequest, schema: str, base: KeyList | None, cipher: KeyCipher) -> tuple[bytes, KeyList]:
+    """Encode a request on top of a key list that the peer should have; returns the new list as well.
+
+    cipher: from this edge to that peer.
+    """
     known = sum(map(len, request.keys))
     if base is None or sum(map(len, base.keys)) > 2 * known:  # more of it is gone than left: start a new list
         base = KeyList.empty(len(request.keys))
-    fresh = [memoryview(pack_keys(keys)) for keys in request.fresh]
+    fresh = [memoryview(pack_keys(cipher.encrypt(keys))) for keys in request.fresh]
     old = [
-        memoryview(pack_keys(keys[~torch.isin(keys, said) & ~torch.isin(keys, new)]))
+        memoryview(pack_keys(cipher.encrypt(keys[~torch.isin(keys, said) & ~torch.isin(keys, new)])))
         for keys, said, new in zip(request.keys, base.keys, request.fresh, strict=True)
     ]
-    ask = _RequestMessage(schema=schema, holds=request.holds, base=base.name, old=old, fresh=fresh)
-    return msgspec.msgpack.encode(ask), base.extended([old, fresh])
+    ask = _RequestMessage(
+        schema=schema, holds=request.holds, base=base.name, old=old, fresh=fresh, secret=cipher.secret
+    )
+    return msgspec.msgpack.encode(ask), base.extended([old, fresh], cipher.decrypt)
 
 
 def max_request_bytes(keys: int) -> int:
@@ -77,12 +86,12 @@ def max_answer_bytes(
 
 
 def unpack_request(
-    data: bytes, schema: str, tables: int, lists: Sequence[KeyList], *, max_keys: int
+    data: bytes, schema: str, tables: int, lists: Sequence[KeyList], ciphers: Ciphers, *, max_keys: int
 ) -> tuple[PullRequest, KeyList]:
     """Decode a request that any member may have sent; returns the new key list as well.
 
-    lists: the key lists that the sender may build on. max_keys: the most that the new one may have, in all tables; a
-    request that names more is refused before its keys are unpacked.
+    lists: the key lists that the sender may build on. ciphers: from the sender to this edge. max_keys: the most that
+    the new one may have, in all tables; a request that names more is refused before its keys are unpacked.
     """
     try:
         ask = msgspec.msgpack.decode(data, type=_RequestMessage)
@@ -98,9 +107,10 @@ def unpack_request(
     keys = base.count + sum(map(declared_count, (*ask.old, *ask.fresh)))
     if keys > max_keys:
         raise PeerRequestTooLarge(f"a list of {keys} keys; allowed: at most {max_keys}")
+    decrypt = ciphers(ask.secret).decrypt if keys > base.count else torch.clone  # no keys, no secret
     try:
-        made = base.extended([ask.old, ask.fresh])
-        fresh = tuple(unpack_keys(packed) for packed in ask.fresh)
+        made = base.extended([ask.old, ask.fresh], decrypt)
+        fresh = tuple(decrypt(unpack_keys(packed)) for packed in ask.fresh)
     except KeyListError as error:
         raise ModelRefused(str(error)) from None
     return PullRequest(ask.holds, made.keys, fresh), made

@@ -33,6 +33,7 @@ from alphaedge.errors import (
     ModelRefused,
     PeerForbidden,
     PeerRequestTooLarge,
+    SecretUnknown,
 )
 from alphaedge.rate_limit import RateLimiter
 
@@ -53,6 +54,7 @@ STATUS_BY_ERROR: Final[Mapping[type[AlphaEdgeError], int]] = {
     PeerForbidden: 403,
     ModelRefused: 409,
     KeyListForgotten: 410,
+    SecretUnknown: 412,
     BadPeerRequest: 400,
     PeerRequestTooLarge: 413,
 }

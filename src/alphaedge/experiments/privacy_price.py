@@ -29,7 +29,7 @@ def privacy_blocks(plan: Plan, get: Lookup) -> list[Block]:
         Text(
             "Alone: the score of learning alone. All other columns: AlphaEdge's gain over it, paired by run, ± half of "
             "its 95% interval. With privacy, edges mix released models and hear noisy tallies, and predict from models "
-            "of their own, which never leave. Epsilon is for each day, at a delta of 1e-6, and protects every event, or "
+            "of their own, which never leave. Epsilon is for each day, at a delta of 1e-6; it protects every event, or "
             "every user with all that counts of a user's day. Smallest: the mean gain of the "
             f"{SMALLEST} edges with the fewest events, and how many of them are above learning alone."
         ),

@@ -27,24 +27,27 @@ def lengths(found: PerExample, lot: Lot) -> Tensor:
             inputs = linear.inputs.square().sum(2) + (linear.bias is not None)
             squares = squares + linear.slopes.square().sum(2) * inputs
         return squares.sqrt()
-    products = found.rest @ found.rest.mT
+    together = (lot.users.unsqueeze(2) == lot.users.unsqueeze(1)).to(found.rest.dtype)
+    products = torch.zeros_like(together)
+    if len(found.places):
+        products.baddbmm_(found.rest, found.rest.mT)
     for linear in found.linears:
-        inputs = linear.inputs @ linear.inputs.mT + (linear.bias is not None)
-        products = products + linear.slopes @ linear.slopes.mT * inputs
-    together = (lot.users.unsqueeze(2) == lot.users.unsqueeze(1)).to(products.dtype)
-    squares = (together @ (products * together).sum(2, keepdim=True)).squeeze(2)
+        inputs = torch.bmm(linear.inputs, linear.inputs.mT).add_(linear.bias is not None)
+        products.addcmul_(torch.bmm(linear.slopes, linear.slopes.mT), inputs)
+    squares = torch.bmm(together, products.mul_(together).sum(2, keepdim=True)).squeeze(2)
     return squares.clamp(min=0).sqrt()
 
 
 def weighted_sum(found: PerExample, weights: Tensor, size: int) -> Tensor:
     """The sum of all examples' gradients, by weights [k, L]: by the whole dense part, [k, size]."""
-    dense = weights.new_zeros(len(weights), size)
+    dense = weights.new_empty(len(weights), size)
     for linear in found.linears:
         slopes = linear.slopes * weights.unsqueeze(2)
         dense[:, linear.weight] = torch.bmm(slopes.mT, linear.inputs).flatten(1)
         if linear.bias is not None:
             dense[:, linear.bias] = slopes.sum(1)
-    dense[:, found.places] = torch.bmm(weights.unsqueeze(1), found.rest).squeeze(1)
+    if len(found.places):
+        dense[:, found.places] = torch.bmm(weights.unsqueeze(1), found.rest).squeeze(1)
     return dense
 
 

@@ -16,4 +16,7 @@ class Noise(Protocol):
 
 def stacked(noise: Noise, like: Tensor) -> Tensor:
     """Noise in the shape of a tensor [k, ...]."""
-    return torch.stack([noise(edge, *like.shape[1:]) for edge in range(len(like))]).to(like)
+    drawn = torch.empty_like(like)
+    for edge, place in enumerate(drawn.unbind(0)):
+        place.copy_(noise(edge, *like.shape[1:]))
+    return drawn

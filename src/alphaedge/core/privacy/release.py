@@ -82,13 +82,14 @@ class PrivateLearning:
     def step(self, released: Released, edges: Tensor, lot: Lot, noise: Noise) -> None:
         """One private step of some edges [k] on their lots, in place; the first lot of all of them, or of none."""
         mechanism, model = self.mechanism, self.gradients.model
-        models = released.models.select(edges)
-        found = self.gradients(models, lot.events).finite()
+        everybody = torch.equal(edges, torch.arange(len(released.models), device=edges.device))
+        models = released.models if everybody else released.models.select(edges)
+        found = self.gradients(models, lot.events)
         changes = model.changes(models.buffers, lot.events.inputs, lot.events.labels)
         numbers = (*found.numbers, changes.unsqueeze(2))
         if mechanism.scale_noise and not bool(released.scaled[edges].any()):
             find_scales(models, self.gradients.norms, numbers, lot, mechanism, noise)
-            released.models.write(edges, models)
+            _write(released, edges, models)
             released.scaled[edges] = True
             return
         rows, labels = lot.rows(model, mechanism.tables), torch.zeros_like(changes)
@@ -99,12 +100,16 @@ class PrivateLearning:
             steps, every = models.steps + 1, mechanism.tally_every
             times = steps // every * (steps % every == 0)
             add_tallies(counts, there, lot, labels, rows, times, mechanism, noise)
-        weights = shrink(lengths(found, lot), mechanism.clip) * lot.counts
+        size = lengths(found, lot)
+        if not bool(torch.isfinite(size).all()):  # what is not finite shows in the length
+            found = found.finite()
+            size = lengths(found, lot)
+        weights = shrink(size, mechanism.clip) * lot.counts
         total = weighted_sum(found, weights, models.dense.shape[1])
         if mechanism.scale_noise:
             move_statistics(models, self.gradients.norms, numbers, lot, mechanism, noise)
         models.steps += 1
-        slope = (total + mechanism.gradient_noise * stacked(noise, total)) / lot.size
+        slope = total.add_(stacked(noise, total), alpha=mechanism.gradient_noise).div_(lot.size)
         Adam(self.rate).update(models.dense, models.dense_m, models.dense_v, slope, models.steps)
         for place, t in enumerate(mechanism.tables):
             table = models.tables[t]
@@ -112,4 +117,10 @@ class PrivateLearning:
             if model.tables[t].tallied:
                 may = mechanism.passes(counts[place][..., 0], there[place])
                 table.value[table.edges, :, table.width : table.width + COLUMNS] = shown(counts[place], may)
+        _write(released, edges, models)
+
+
+def _write(released: Released, edges: Tensor, models: ModelState) -> None:
+    """Write moved models back, unless all edges moved in place."""
+    if models is not released.models:
         released.models.write(edges, models)

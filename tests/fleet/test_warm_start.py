@@ -3,6 +3,7 @@
 import datetime as dt
 from pathlib import Path
 
+import msgspec
 import polars as pl
 import pytest
 import torch
@@ -13,6 +14,7 @@ from alphaedge.edge.config import load as load_config
 from alphaedge.edge.inputs.features import Features
 from alphaedge.edge.inputs.numbering import key_of
 from alphaedge.edge.learning.loop import LearningLoop
+from alphaedge.edge.serving.openapi import model_metadata
 from alphaedge.errors import InvalidValue
 from alphaedge.fleet.from_results import init_fleet
 from alphaedge.fleet.layout import Fleet
@@ -112,6 +114,26 @@ def test_peers_weights_and_counts_are_taken_along(tmp_path: Path) -> None:
         assert kept.own is not None
         assert learner.links.own.weight == pytest.approx(kept.own.weight)
         assert learner.publication.number == kept.publication > 0
+
+
+def test_score_and_gain_are_of_what_the_live_edge_has_predicted(tmp_path: Path) -> None:
+    """Neither is of the simulation, nor of the events since its last round, which the edge learns when it starts."""
+    fleet = init_fleet(simulated_fleet(tmp_path, shop_frame(1500)), tmp_path / "fleet", now=NOW)
+    for edge in fleet.edges:
+        folder = tmp_path / "fleet" / edge.name
+        loop = LearningLoop(load_config(folder / "edge.toml"), folder)
+        vitals = loop.vitals()
+        assert vitals.batches > 0
+        assert (vitals.score, vitals.recent, vitals.gain) == (None, None, None)
+        assert vitals.place == edge.place
+
+
+def test_the_configuration_says_which_value_of_the_label_is_1(tmp_path: Path) -> None:
+    frame = shop_frame(1000).with_columns(sold=pl.when(pl.col("sold") == 1).then(pl.lit("yes")).otherwise(pl.lit("no")))
+    init_fleet(simulated_fleet(tmp_path, frame), tmp_path / "fleet", now=NOW)
+    config = load_config(tmp_path / "fleet" / "bergen" / "edge.toml")
+    assert config.model.classes == ("no", "yes")
+    assert msgspec.to_builtins(model_metadata(config))["parameters"] == {"task": "classify", "classes": ("no", "yes")}
 
 
 def test_an_edge_without_a_round_starts_from_its_events_alone(tmp_path: Path) -> None:

@@ -59,13 +59,9 @@ def test_with_defaults_a_table_with_a_trend_is_at_least_as_good_as_persistence(
 
 @pytest.mark.parametrize("name", ["shop", "trend"])
 def test_with_defaults_a_table_is_at_least_as_good_as_an_online_ridge_of_river(
-    name: str, scores: dict[str, dict[str, float | str]], tmp_path: Path
+    name: str, scores: dict[str, dict[str, float | str]]
 ) -> None:
-    pytest.importorskip("river")
-    from .river_ridge import river_score
-
-    data, size = dataset(tmp_path, name), int(scores[name]["B"])
-    assert float(scores[name]["alphaedge"]) >= river_score(data, size)
+    assert float(scores[name]["alphaedge"]) >= float(scores[name]["river ridge"])
 
 
 def test_with_defaults_a_table_with_a_trend_is_at_least_as_good_as_an_online_ridge(

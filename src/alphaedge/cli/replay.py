@@ -236,7 +236,7 @@ async def _replay(
     async with contextlib.AsyncExitStack() as stack:
         for client in clients.values():
             await stack.enter_async_context(client)
-            check_compatible(client.url, data.fields, data.task, await client.metadata())
+            check_compatible(client.url, data, await client.metadata())
             await client.check_token()
         for number in (signal.SIGINT, signal.SIGTERM):
             with contextlib.suppress(NotImplementedError):  # on Windows

@@ -5,7 +5,6 @@ from typing import Final, final
 
 import numpy as np
 import torch
-from msgspec import structs
 from torch import Tensor
 
 from alphaedge.core.state import ModelState
@@ -25,6 +24,7 @@ def describe(data: Dataset) -> Description:
         label_scale=data.label_scale,
         last=data.last,
         relative=data.relative,
+        classes=data.classes,
         values={name: tuple(values) for name, values in data.values.items()},
     )
 
@@ -118,10 +118,7 @@ class EndState:
                 if int(world.aggregations[edge]) > 0:
                     return None
                 one = EdgeState(name=self._data.edge_names[edge], rounds=False)
-            start = int(world.batches.at_label[edge])
-            scores = world.log.scores[start : start + max(0, one.batches)]
-            seen = scores[~scores.isnan()]
-            edges.append(structs.replace(one, scores=len(seen), total=float(seen.sum())))
+            edges.append(one)
             tensors.append(self._tensors.get(edge) or _events(self._data, edge, 0))
         return FleetState(
             method=method,

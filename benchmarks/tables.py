@@ -159,7 +159,7 @@ def recursive_ridge(data: Dataset, stream: Stream, size: int) -> Array:
 def river_ridge(data: Dataset, stream: Stream, size: int) -> Array:
     """river's Bayesian linear regression: numbers standardised as known so far, ids and categories as one-hot vectors.
 
-    Missing numbers are 0.
+    Missing numbers are 0. It has no intercept, so it gets a column that is always 1.
     """
     from river import compose, linear_model, preprocessing
 
@@ -171,9 +171,9 @@ def river_ridge(data: Dataset, stream: Stream, size: int) -> Array:
         if f.kind not in WHOLE
         for i in range(f.size)
     }
+    whole["always"] = ["1"] * len(stream)
     inputs = compose.Select(*numbers) | preprocessing.StandardScaler()
-    if whole:
-        inputs += compose.Select(*whole) | preprocessing.OneHotEncoder()
+    inputs += compose.Select(*whole) | preprocessing.OneHotEncoder()
     model, labels, found = inputs | linear_model.BayesianLinearRegression(), stream.labels.tolist(), list[float]()
     columns = numbers | whole
     for n in range(0, len(labels) - size + 1, size):
@@ -181,7 +181,8 @@ def river_ridge(data: Dataset, stream: Stream, size: int) -> Array:
         found += [float(model.predict_one(row) or 0) for row in rows]
         for row, label in zip(rows, labels[n : n + size], strict=True):
             model.learn_one(row, label)
-    return np.nan_to_num(np.array(found))
+    predictions: Array = np.nan_to_num(np.array(found))
+    return predictions
 
 
 Baseline = Callable[[Dataset, Stream, int], Array]

@@ -28,7 +28,10 @@ EncodedState = bytes  # of a file
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """What the data are: their name, the task, the fields, and the values that numbers stand for (``Dataset``)."""
+    """What the data are: their name, the task, the fields, and the values that numbers stand for (``Dataset``).
+
+    from_python: whether they came as an object, which no file can name.
+    """
 
     name: str
     task: Task
@@ -36,7 +39,9 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     label_scale: float
     last: str | None = None
     relative: bool = False
+    columns: dict[str, str] = {}
     classes: tuple[str, str] | None = None
+    from_python: bool = False
     values: dict[str, tuple[str, ...]]
 
 

@@ -143,7 +143,6 @@ def replay(
     from alphaedge.replay.model_section import model_section
     from alphaedge.replay.options import Delay, ReplayOptions, parse_duration, parse_speed
     from alphaedge.simulation import config
-    from alphaedge.toml import merge
 
     console = Console(stderr=prints_json(json) or print_config)
     overrides = dataset.drop_unset(
@@ -152,7 +151,7 @@ def replay(
     with exit_on_error():
         known = open_fleet(fleet) if fleet is not None else None
         if known is not None:
-            overrides, model = merge(known.data, overrides), model or known.fleet.model
+            overrides, model = known.settings(overrides), model or known.fleet.model
         options = ReplayOptions(
             speed=parse_speed(pace),
             delay=Delay.parse(delay),

@@ -40,6 +40,7 @@ class Dataset:
         never negative and changes by factors since then.
     values: what each number of an id or category field stands for, in canonical form (``alphaedge.values``);
         without them, its numbers are its values.
+    columns: the names of the columns ``time``, ``edge`` and ``label`` of the table that it was made of, if any.
     classes: what the labels 0 and 1 stand for, in canonical form; None: themselves.
     notes: what the user should know of how the data were read; results keep them.
     """
@@ -56,6 +57,7 @@ class Dataset:
     notes: tuple[str, ...] = ()
     last: str | None = None
     relative: bool = False
+    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
     classes: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:

@@ -15,8 +15,8 @@ from alphaedge.simulation.engine import Engine
 MAX_EDGES: Final = 512  # of a fleet whose end is kept
 
 
-def describe(data: Dataset) -> Description:
-    """What a data set is, without its events."""
+def describe(data: Dataset, *, from_python: bool) -> Description:
+    """What a data set is, without its events. from_python: whether it came as an object."""
     return Description(
         name=data.name,
         task=data.task,
@@ -24,17 +24,19 @@ def describe(data: Dataset) -> Description:
         label_scale=data.label_scale,
         last=data.last,
         relative=data.relative,
+        columns=dict(data.columns),
         classes=data.classes,
+        from_python=from_python,
         values={name: tuple(values) for name, values in data.values.items()},
     )
 
 
 @final
 class EndState:
-    """Collects the states of the first run of a stack while it is simulated."""
+    """Collects the states of the first run of a stack while it is simulated. from_python: see ``describe``."""
 
-    def __init__(self, engine: Engine, data: Dataset) -> None:
-        self._engine, self._data = engine, data
+    def __init__(self, engine: Engine, data: Dataset, *, from_python: bool) -> None:
+        self._engine, self._data, self._from_python = engine, data, from_python
         self._edges: dict[int, EdgeState] = {}
         self._tensors: dict[int, dict[str, Tensor]] = {}
 
@@ -124,7 +126,7 @@ class EndState:
             method=method,
             builtin=builtin,
             batch_size=size,
-            description=describe(self._data),
+            description=describe(self._data, from_python=self._from_python),
             edges=tuple(edges),
             tensors=tuple(tensors),
         )

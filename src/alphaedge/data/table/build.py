@@ -70,6 +70,7 @@ def build(table: Table, source: Source, looks: Mapping[str, Look], name: str) ->
         values={c: found.values for c, found in keyed.items()},
         notes=tuple(notes),
         last=last,
+        columns={"time": table.time, "edge": table.edge, "label": table.label},
         classes=classes,
         relative=last is not None and changes_by_factors(source.head, table.label, last),
     )

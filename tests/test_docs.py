@@ -158,7 +158,7 @@ def test_files_of_the_repository_that_are_named_are_there(page: str) -> None:
 @pytest.mark.parametrize("page", written())
 def test_paths_of_an_edge_that_are_named_are_there(page: str, tmp_path: Path) -> None:
     described = describe(new_edge(tmp_path), "0", token=False)["paths"]
-    besides = {"/metrics", "/fleet/stream", "/dashboard", "/peer/again/TOKEN?from=BYTES"}
+    besides = {"/", "/metrics", "/fleet/stream", "/dashboard", "/peer/again/TOKEN?from=BYTES"}
     known = {re.sub(r"\{name\}", "NAME", path) for path in described} | besides
     for text in inline(page):
         for path in re.findall(r"(?:GET|POST) (/\S*)", text):

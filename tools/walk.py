@@ -34,7 +34,7 @@ from types import FrameType
 from typing import Any, Final
 
 FIRST, LAST = 3, 8  # aggregations that are counted: by then neighbours are known and models held
-BATCHES, BATCH_SIZE, AGGREGATE_EVERY = 36, 10, 4
+BATCH_SIZE, AGGREGATE_EVERY = 10, 4
 TIMEOUT_SECONDS: Final = 300.0
 START, END = "LearningLoop.due", "PeerDriver._finish_round"
 EDGE: Final = """edge = "{name}"
@@ -159,9 +159,13 @@ def walk(start: str, end: str) -> list[Visit]:
         deadline = time.monotonic() + TIMEOUT_SECONDS
         for url in urls:
             _wait(lambda url=url: _ready(url), deadline)  # type: ignore[misc]
-        for _ in range(BATCHES):
+        # Step by step, so that models are there to be mixed, however busy the machine is.
+        _wait(lambda: all(len(_aggregations(url)) == len(urls) for url in urls), deadline)
+        for number in range(1, LAST + 1):
             for url in urls:
-                _send_batch(url)
+                for _ in range(AGGREGATE_EVERY):
+                    _send_batch(url)
+            _wait(lambda number=number: all(min(_aggregations(url).values()) >= number for url in urls), deadline)  # type: ignore[misc]
         _wait(out.exists, deadline)
         return [(file, function) for file, function in json.loads(out.read_text(encoding="utf-8"))]
 
@@ -211,6 +215,14 @@ def _ready(url: str) -> bool:
             return bool(answer.status == 200)
     except OSError:
         return False
+
+
+def _aggregations(url: str) -> dict[str, int]:
+    """How many aggregations each edge has done, as far as one of them knows."""
+    with urllib.request.urlopen(f"{url}/fleet") as answer:
+        frames = json.load(answer)["frames"]
+    seen = {name: view for frame in frames for name, view in frame["edges"].items()}
+    return {name: view.get("vitals", {}).get("aggregations", 0) for name, view in seen.items() if view["alive"]}
 
 
 def _send_batch(url: str) -> None:

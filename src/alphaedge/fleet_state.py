@@ -28,7 +28,10 @@ EncodedState = bytes  # of a file
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """What the data are: their name, the task, the fields, and the values that numbers stand for (``Dataset``)."""
+    """What the data are: their name, the task, the fields, and the values that numbers stand for (``Dataset``).
+
+    from_python: whether they came as an object, which no file can name.
+    """
 
     name: str
     task: Task
@@ -36,6 +39,9 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     label_scale: float
     last: str | None = None
     relative: bool = False
+    columns: dict[str, str] = {}
+    classes: tuple[str, str] | None = None
+    from_python: bool = False
     values: dict[str, tuple[str, ...]]
 
 
@@ -43,8 +49,8 @@ class EdgeState(msgspec.Struct, frozen=True, kw_only=True):
     """One edge at the end of its last round, as far as it is no tensor. Peers go by their place in the fleet.
 
     rounds: whether it had a round at all; without one, everything is in its events. batches: revealed until then.
-    waiting: how many batches, the first of the events, the mixed model has still to train on. scores, total: how many
-    batches were scored, and the sum of their scores. shares: of the neighbours, as the edge announced them.
+    waiting: how many batches, the first of the events, the mixed model has still to train on. shares: of the
+    neighbours, as the edge announced them.
     """
 
     name: str
@@ -53,8 +59,6 @@ class EdgeState(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int = 0
     aggregations: int = 0
     records: int = 0
-    scores: int = 0
-    total: float = 0.0
     publication: int = 0
     published_records: int = 0
     own: Link | None = None

@@ -47,6 +47,23 @@ def test_nothing_is_listed_while_all_take_part() -> None:
     assert "no part" not in text
 
 
+def test_the_place_of_an_edge_is_shown_as_the_data_write_it_and_never_as_markup() -> None:
+    places = {"malmo": "Malmö", "oslo": "Oslo", "red": "[red]Łódź[/]"}
+    fleet = {name: EdgeView(region="EU", alive=True, vitals=Vitals(place=place)) for name, place in places.items()}
+    _, text = status(**fleet)
+    assert "(Malmö)" in text
+    assert "[red]" in text
+    assert "Oslo" not in text, "its name says so already"
+
+
+def test_an_edge_that_is_starting_is_not_in_trouble() -> None:
+    begun = EdgeView(region="DE", alive=False, starting=True, vitals=edge(madrid="down").vitals)
+    code, text = status(berlin=begun)
+    assert code == 0
+    assert "starting" in text
+    assert "no part" not in text
+
+
 def test_json_has_the_states_of_all_peers() -> None:
     _, text = status("--json", berlin=edge(madrid="mixed", oslo=HARMFUL), madrid=edge(berlin="former"), oslo=edge())
     found = {one["edge"]: one["peer_states"] for one in json.loads(text)["edges"]}

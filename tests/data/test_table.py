@@ -224,13 +224,22 @@ def test_times_are_numbers_dates_or_text_of_either(times: list[Any], step: float
 
 
 @pytest.mark.parametrize(
-    ("labels", "positive"),
-    [(["no", "yes"], "yes"), ([1, 2], 2), ([False, True], True), ([-0.5, 0.5], 0.5), (["b", "a"], "b")],
+    ("labels", "positive", "classes"),
+    [
+        (["no", "yes"], "yes", ("no", "yes")),
+        ([1, 2], 2, ("1", "2")),
+        ([False, True], True, ("false", "true")),
+        ([-0.5, 0.5], 0.5, ("-0.5", "0.5")),
+        (["b", "a"], "b", ("a", "b")),
+    ],
 )
-def test_the_larger_of_two_values_is_positive(labels: list[Any], positive: Any, tmp_path: Path) -> None:
+def test_the_larger_of_two_values_is_positive_and_the_data_set_says_so(
+    labels: list[Any], positive: Any, classes: tuple[str, str], tmp_path: Path
+) -> None:
     data = load(table(tmp_path, sales(sold=labels * (ROWS // 2), shop=["a", "a", "b", "b"] * (ROWS // 4))))
     assert data.task == "classify"
     assert data.streams[0].labels.tolist() == [float(v == positive) for v in labels] * 100
+    assert data.classes == classes
 
 
 def test_more_than_two_values_are_regressed_at_the_scale_of_the_first(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import datetime as dt
 from pathlib import Path
 
+import msgspec
 import polars as pl
 import pytest
 import torch
@@ -13,12 +14,15 @@ from alphaedge.edge.config import load as load_config
 from alphaedge.edge.inputs.features import Features
 from alphaedge.edge.inputs.numbering import key_of
 from alphaedge.edge.learning.loop import LearningLoop
-from alphaedge.errors import InvalidValue
+from alphaedge.edge.serving.openapi import model_metadata
+from alphaedge.errors import AlphaEdgeError, InvalidValue
+from alphaedge.fleet.data import open_fleet
+from alphaedge.fleet.folders import DATA_FILE
 from alphaedge.fleet.from_results import init_fleet
 from alphaedge.fleet.layout import Fleet
 from alphaedge.fleet_state import STATE_FILE, FleetState
 from alphaedge.settings import MethodSettings
-from alphaedge.simulation.config import Settings
+from alphaedge.simulation.config import Settings, build
 from alphaedge.simulation.simulate import simulate
 
 from ..simulation.fleets import predictions, seen
@@ -114,6 +118,26 @@ def test_peers_weights_and_counts_are_taken_along(tmp_path: Path) -> None:
         assert learner.publication.number == kept.publication > 0
 
 
+def test_score_and_gain_are_of_what_the_live_edge_has_predicted(tmp_path: Path) -> None:
+    """Neither is of the simulation, nor of the events since its last round, which the edge learns when it starts."""
+    fleet = init_fleet(simulated_fleet(tmp_path, shop_frame(1500)), tmp_path / "fleet", now=NOW)
+    for edge in fleet.edges:
+        folder = tmp_path / "fleet" / edge.name
+        loop = LearningLoop(load_config(folder / "edge.toml"), folder)
+        vitals = loop.vitals()
+        assert vitals.batches > 0
+        assert (vitals.score, vitals.recent, vitals.gain) == (None, None, None)
+        assert vitals.place == edge.place
+
+
+def test_the_configuration_says_which_value_of_the_label_is_1(tmp_path: Path) -> None:
+    frame = shop_frame(1000).with_columns(sold=pl.when(pl.col("sold") == 1).then(pl.lit("yes")).otherwise(pl.lit("no")))
+    init_fleet(simulated_fleet(tmp_path, frame), tmp_path / "fleet", now=NOW)
+    config = load_config(tmp_path / "fleet" / "bergen" / "edge.toml")
+    assert config.model.classes == ("no", "yes")
+    assert msgspec.to_builtins(model_metadata(config))["parameters"] == {"task": "classify", "classes": ("no", "yes")}
+
+
 def test_an_edge_without_a_round_starts_from_its_events_alone(tmp_path: Path) -> None:
     frame = shop_frame(1200)
     few = frame.filter((pl.col("shop") != "Bergen") | (pl.int_range(pl.len()) > 1120))
@@ -148,3 +172,19 @@ def test_a_fleet_folder_has_an_edge_for_each_place(tmp_path: Path) -> None:
     assert fleet.urls()["Köln Süd"] == "http://koln-sud.example.com:8080"
     assert not [path for edge in fleet.edges for path in (tmp_path / "fleet" / edge.name).rglob("ca.key")]
     assert load_config(tmp_path / "fleet" / "koln-sud" / "edge.toml").peers.address == "koln-sud.example.com:8443"
+
+
+def test_a_fleet_of_data_from_python_says_what_a_replay_needs(tmp_path: Path) -> None:
+    data = Dataset.from_frame(shop_frame(1000), time="when", edge="shop", label="sold", ids=["item"], name="shops")
+    results = simulate(data=data, methods=["alphaedge"], batch_size=SIZE, keep_state="alphaedge")
+    results.save(tmp_path / "results")
+    init_fleet(tmp_path / "results", tmp_path / "fleet", now=NOW)
+    assert "came from Python" in (tmp_path / "fleet" / DATA_FILE).read_text(encoding="utf-8")
+    known = open_fleet(tmp_path / "fleet")
+    with pytest.raises(AlphaEdgeError, match=r"came from Python.*--table FILE"):
+        known.settings({})
+    found = build(known.settings({"table": {"file": str(write(shop_frame(200), tmp_path / "new.csv"))}}))
+    assert found.table is not None
+    again = load(found.table)
+    assert [(f.name, f.kind) for f in again.fields] == [(f.name, f.kind) for f in data.fields]
+    assert again.edge_names == data.edge_names

@@ -41,7 +41,7 @@ def test_an_edge_reports_its_models_name_fields_and_task(pair: list[Edge], store
         async with client_of(pair[0]) as client:
             assert await client.ready()
             found = await client.metadata()
-            assert (found.name, found.task) == ("shop", "classify")
+            assert (found.name, found.parameters.task) == ("shop", "classify")
             assert [i.name for i in found.inputs] == [f.name for f in store.fields]
 
     asyncio.run(main())
@@ -180,7 +180,7 @@ def test_the_name_of_the_model_must_be_given_if_the_server_does_not_report_it() 
                 await client.metadata()
         async with EdgeClient(url, model="shop") as client:
             found = await client.metadata()
-            assert (found.task, found.inputs[0].shape) == (None, [-1, 2])
+            assert (found.parameters.task, found.inputs[0].shape) == (None, [-1, 2])
         await runner.cleanup()
 
     asyncio.run(main())

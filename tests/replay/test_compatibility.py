@@ -2,6 +2,7 @@
 
 import tomllib
 
+import msgspec
 import pytest
 import torch
 
@@ -9,7 +10,7 @@ from alphaedge import Dataset, Field, InvalidValue, Store, Stream, synthetic
 from alphaedge.edge.config import EdgeConfig, ModelConfig
 from alphaedge.edge.serving.openapi import model_metadata
 from alphaedge.errors import ModelMismatch
-from alphaedge.inference.client import ModelInfo, TensorInfo
+from alphaedge.inference.client import ModelInfo, ModelParameters
 from alphaedge.replay.assignment import assign
 from alphaedge.replay.compatibility import check_compatible, find_differences
 from alphaedge.replay.model_section import model_section
@@ -18,21 +19,20 @@ from alphaedge.toml import build
 FIELDS = (Field("user", "id", 10), Field("kind", "code", 3), Field("tags", "set", 4), Field("x", "number", 2))
 
 
-def data(task: str = "classify", fields: tuple[Field, ...] = FIELDS) -> Dataset:
+def data(task: str = "classify", fields: tuple[Field, ...] = FIELDS, classes: tuple[str, str] | None = None) -> Dataset:
     count = 4
     inputs = {
         f.name: torch.zeros(count, dtype=torch.long) if f.kind in ("id", "code") else torch.zeros(count, f.size)
         for f in fields
     }
     stream = Stream(inputs, torch.tensor([0.0, 1.0, 0.0, 1.0]), torch.arange(count).double())
-    return Dataset("small", task, fields, (stream,), label_scale=12.5)  # type: ignore[arg-type]
+    return Dataset("small", task, fields, (stream,), label_scale=12.5, classes=classes)  # type: ignore[arg-type]
 
 
-def describe_model(model: ModelConfig, task: str | None) -> ModelInfo:
+def describe_model(model: ModelConfig) -> ModelInfo:
     """The model as an edge describes it."""
     metadata = model_metadata(EdgeConfig(edge="berlin", region="DE", model=model))
-    inputs = [TensorInfo(i.name, i.datatype, i.shape) for i in metadata.inputs]
-    return ModelInfo(metadata.name, inputs, task)  # type: ignore[arg-type]
+    return msgspec.json.decode(msgspec.json.encode(metadata), type=ModelInfo)
 
 
 @pytest.mark.parametrize(
@@ -53,14 +53,14 @@ def test_the_printed_model_is_one_that_an_edge_takes_and_that_fits(made: Dataset
         made.label_scale if made.task == "regress" else 1.0,
     )
     assert config.make().fields == tuple(f.name for f in made.fields)
-    assert find_differences(made.fields, made.task, describe_model(config, made.task)) == []
+    assert find_differences(made, describe_model(config)) == []
 
 
 def test_everything_that_differs_is_named() -> None:
     other = (Field("user", "code", 10), Field("tags", "set", 5), Field("x", "number", 2), Field("age", "number"))
     config = build(tomllib.loads(model_section(data(fields=other), name="shop"))["model"], ModelConfig)
     with pytest.raises(ModelMismatch) as found:
-        check_compatible("http://edge", FIELDS, "regress", describe_model(config, "classify"))
+        check_compatible("http://edge", data("regress"), describe_model(config))
     assert found.value.differences == (
         "task: the model has classify; the data have regress",
         "field user: the model takes a code (INT64); the data have an id or a category (BYTES)",
@@ -74,7 +74,26 @@ def test_everything_that_differs_is_named() -> None:
 
 def test_a_server_that_does_not_report_its_task_may_have_any() -> None:
     config = build(tomllib.loads(model_section(data()))["model"], ModelConfig)
-    assert find_differences(FIELDS, "regress", describe_model(config, None)) == []
+    model = msgspec.structs.replace(describe_model(config), parameters=ModelParameters())
+    assert find_differences(data("regress"), model) == []
+
+
+@pytest.mark.parametrize(
+    ("model", "sent", "fits"),
+    [
+        (("no", "yes"), ("no", "yes"), True),
+        (("0", "1"), ("false", "true"), True),
+        (None, ("no", "yes"), True),
+        (("no", "yes"), None, True),
+        (("no", "yes"), ("maybe", "no"), False),
+    ],
+)
+def test_labels_must_mean_the_same_in_the_data_and_in_the_model(
+    model: tuple[str, str] | None, sent: tuple[str, str] | None, fits: bool
+) -> None:
+    config = build(tomllib.loads(model_section(data(classes=model)))["model"], ModelConfig)
+    said = "labels: the model has no for 0 and yes for 1; the data have maybe for 0 and no for 1"
+    assert find_differences(data(classes=sent), describe_model(config)) == ([] if fits else [said])
 
 
 NAMES = ["berlin", "paris", "x=y"]

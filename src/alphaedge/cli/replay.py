@@ -143,7 +143,6 @@ def replay(
     from alphaedge.replay.model_section import model_section
     from alphaedge.replay.options import Delay, ReplayOptions, parse_duration, parse_speed
     from alphaedge.simulation import config
-    from alphaedge.toml import merge
 
     console = Console(stderr=prints_json(json) or print_config)
     overrides = dataset.drop_unset(
@@ -152,7 +151,7 @@ def replay(
     with exit_on_error():
         known = open_fleet(fleet) if fleet is not None else None
         if known is not None:
-            overrides, model = merge(known.data, overrides), model or known.fleet.model
+            overrides, model = known.settings(overrides), model or known.fleet.model
         options = ReplayOptions(
             speed=parse_speed(pace),
             delay=Delay.parse(delay),
@@ -236,7 +235,7 @@ async def _replay(
     async with contextlib.AsyncExitStack() as stack:
         for client in clients.values():
             await stack.enter_async_context(client)
-            check_compatible(client.url, data.fields, data.task, await client.metadata())
+            check_compatible(client.url, data, await client.metadata())
             await client.check_token()
         for number in (signal.SIGINT, signal.SIGTERM):
             with contextlib.suppress(NotImplementedError):  # on Windows

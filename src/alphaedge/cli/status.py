@@ -13,6 +13,7 @@ from alphaedge.errors import AlphaEdgeError
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
     from alphaedge.monitoring.health import EdgeHealth
 
@@ -26,7 +27,8 @@ alphaedge status --json | jq '.edges[] | select(.state != "ok")'
 
 [bold]Exit code[/]  0: the fleet is healthy. 1: an edge is down, alone, stale or has another schema. 2: no answer.
 """
-COLOURS: Final = {"ok": "green", "waiting": "cyan", "alone": "yellow", "stale": "yellow", "other schema": "yellow"}
+QUIET: Final = {"ok": "green", "starting": "cyan", "waiting": "cyan"}
+COLOURS: Final = QUIET | {"alone": "yellow", "stale": "yellow", "other schema": "yellow"}
 SMALLEST_SHARE: Final = 0.005  # that is shown
 PLAIN_WIDTH: Final = 120  # columns, where there is no terminal to ask
 
@@ -82,7 +84,7 @@ def fleet_table(seen_by: str, edges: "Sequence[EdgeHealth]") -> "Table":
     for one in edges:
         peers = sorted(one.peers.items(), key=lambda p: -p[1])
         table.add_row(
-            one.edge,
+            _named(one),
             one.region,
             f"[{COLOURS.get(one.state, 'red')}]{one.state}[/]",
             f"{one.batches:,}",
@@ -109,6 +111,14 @@ def _peer_table(edges: "Sequence[EdgeHealth]") -> "Table":
         for peer, state in sorted(one.left_out.items()):
             table.add_row(one.edge, peer, Text(state))  # text: what comes from an edge is never markup
     return table
+
+
+def _named(edge: "EdgeHealth") -> "Text":
+    """The name of an edge, and what its data call it, if that is not the same but for capitals."""
+    from rich.text import Text
+
+    other = edge.place and edge.place.lower() != edge.edge.lower()
+    return Text(f"{edge.edge} ({edge.place})" if other else edge.edge)
 
 
 def _gain(value: float | None) -> str:

@@ -40,6 +40,8 @@ class Dataset:
         never negative and changes by factors since then.
     values: what each number of an id or category field stands for, in canonical form (``alphaedge.values``);
         without them, its numbers are its values.
+    columns: the names of the columns ``time``, ``edge`` and ``label`` of the table that it was made of, if any.
+    classes: what the labels 0 and 1 stand for, in canonical form; None: themselves.
     notes: what the user should know of how the data were read; results keep them.
     """
 
@@ -55,6 +57,8 @@ class Dataset:
     notes: tuple[str, ...] = ()
     last: str | None = None
     relative: bool = False
+    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    classes: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
         check_choice("task", self.task, METRICS)
@@ -160,6 +164,16 @@ class Dataset:
             min(float(s.labels.min()) for s in self.streams if len(s)),
             max(float(s.labels.max()) for s in self.streams if len(s)),
         )
+
+
+def same_classes(one: tuple[str, str] | None, other: tuple[str, str] | None) -> bool:
+    """Whether the labels 0 and 1 stand for the same in two places; None: not known, and so it may be.
+
+    >>> same_classes(("0", "1"), ("false", "true")), same_classes(("no", "yes"), ("maybe", "no"))
+    (True, False)
+    """
+    plain = {("false", "true"): ("0", "1")}
+    return one is None or other is None or plain.get(one, one) == plain.get(other, other)
 
 
 def _select(stream: Stream, mask: Tensor) -> Stream:

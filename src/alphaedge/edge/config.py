@@ -19,7 +19,7 @@ from alphaedge.import_path import make_object
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp
 from alphaedge.models.table_model import table_model
-from alphaedge.names import check_name
+from alphaedge.names import MAX_PLACE, check_name, is_place
 from alphaedge.settings import MethodSettings, RowOptimizer, check_method, online
 
 Task = Literal["classify", "regress"]
@@ -61,6 +61,7 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     ids for the built-in deepfm, none for others. label_scale: about the size of the labels, to regress. batch_size:
     labels per online step. last, relative: of the built-in table, the number field with the newest known value of the
     label, and whether the label is never negative and changes by factors since then.
+    classes: what your data call the labels 0 and 1, to classify; callers are told.
     optimizer: import path of an optimizer of your own, in the place of Adam; ``rate`` is then not used.
     """
 
@@ -68,6 +69,7 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     builtin: Builtin | None = None
     factory: str | None = None
     task: Task = "classify"
+    classes: tuple[str, str] | None = None
     fields: Annotated[tuple[FieldConfig, ...], Meta(min_length=1, description="at least one field")]
     tables: tuple[TableConfig, ...] = ()
     tallies: tuple[str, ...] | None = None
@@ -94,6 +96,8 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         keyed = [f.name for f in self.fields if f.kind in KEYED]
         if self.builtin == "mlp" and keyed:
             raise InvalidValue("model.builtin", "mlp", f"deepfm: mlp has no rows for the values of {', '.join(keyed)}")
+        if self.classes is not None and self.task == "regress":
+            raise InvalidValue("model.classes", list(self.classes), 'none, with task = "regress"')
         if self.builtin == "table" and self.task == "classify":
             raise InvalidValue("model.builtin", "table", "deepfm, to classify")
         if self.last is not None and (self.builtin != "table" or self.last not in self._numbers):
@@ -254,6 +258,7 @@ class FeedbackConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class EdgeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole configuration. Paths are relative to the file's folder.
 
+    place: what your data call the place of this edge, for people to read; the fleet sees it.
     secret: a file with the fleet's secret, under which ids become keys; the same for all edges of a fleet, for good.
     policy: a file with rules; otherwise ``policy.txt``, if there is one. seed: of the initial model; the same for all
     edges of a fleet.
@@ -261,6 +266,7 @@ class EdgeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     edge: str
     region: str
+    place: str = ""
     model: ModelConfig
     data: str = "data"
     secret: str | None = None
@@ -274,6 +280,8 @@ class EdgeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def __post_init__(self) -> None:
         check_name("edge", self.edge)
         check_name("region", self.region)
+        if not is_place(self.place):
+            raise InvalidValue("place", self.place, f"at most {MAX_PLACE} characters that can be printed")
 
 
 def load(path: Path) -> EdgeConfig:

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
-from alphaedge.errors import InvalidValue
+from alphaedge.errors import AlphaEdgeError, InvalidValue
 from alphaedge.fleet.folders import DATA_FILE
 from alphaedge.fleet.layout import Fleet
+from alphaedge.toml import merge
 
 
 @final
@@ -16,6 +17,13 @@ class FleetData(NamedTuple):
 
     fleet: Fleet
     data: dict[str, Any]
+
+    def settings(self, overrides: dict[str, Any]) -> dict[str, Any]:
+        """The settings about data, with what is named now; raises ``AlphaEdgeError`` if a file is still missing."""
+        found = merge(self.data, overrides)
+        if "file" not in found.get("table", {"file": None}):
+            raise AlphaEdgeError("fleet: its data came from Python, so name a table with more of them: --table FILE")
+        return found
 
     def pairs(self, places: Sequence[str]) -> list[str]:
         """PLACE=URL for each of the places that has an edge."""

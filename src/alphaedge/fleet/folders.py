@@ -28,6 +28,7 @@ from alphaedge.edge.trust.authority import CertificateFolder
 from alphaedge.errors import InvalidValue
 from alphaedge.files import replace_file
 from alphaedge.fleet.layout import AUTHORITY, FLEET_FILE, LOOPBACK, EdgeAddress, Fleet
+from alphaedge.names import to_place
 
 SEEDS: Final = 2  # edges that all others contact first
 AUTHORITY_DAYS, CERTIFICATE_DAYS = 3650, 90
@@ -104,6 +105,7 @@ def _edge_section(edge: EdgeAddress, seeds: list[str], *, local: bool) -> dict[s
     return {
         "edge": edge.name,
         "region": edge.region,
+        "place": to_place(edge.place),
         "secret": "fleet.secret",
         "policy": "policy.txt",
         "serve": {"host": host, "port": edge.port},

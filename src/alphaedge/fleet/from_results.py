@@ -3,11 +3,12 @@
 import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import tomli_w
 
+from alphaedge.data.table.columns import NO_LAST
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.errors import InvalidValue
 from alphaedge.fleet.edge_sections import MODEL_NAME, method_config, model_config
@@ -15,9 +16,15 @@ from alphaedge.fleet.folders import write_fleet
 from alphaedge.fleet.history import read_history, start_from_history, with_history
 from alphaedge.fleet.layout import Fleet, addresses
 from alphaedge.fleet.warm_start import warm_start
-from alphaedge.fleet_state import STATE_FILE, FleetState
+from alphaedge.fleet_state import STATE_FILE, Description, FleetState
 from alphaedge.simulation import config
 from alphaedge.simulation.config import Settings
+
+FROM_PYTHON: Final = """\
+# The data of the simulation came from Python. A replay needs a table of events with the columns below: --table FILE,
+# and --time, --edge and --label for those that are not named here.
+"""
+_INPUTS: Final = {"id": "ids", "category": "categories", "number": "numbers"}
 
 
 def init_fleet(
@@ -68,17 +75,28 @@ def init_fleet(
         method_config(state, settings),
         seed=0,
         start=start if with_state else None,
-        data_toml=data_section(settings),
+        data_toml=data_section(settings, state.description),
         now=now,
         done=done,
     )
     return fleet
 
 
-def data_section(settings: Settings) -> str:
+def data_section(settings: Settings, about: Description) -> str:
     """How the data were read, for a replay of more of them."""
+    if about.from_python:
+        return FROM_PYTHON + tomli_w.dumps({"data": "table", "table": _table_columns(about)})
     table = msgspec.to_builtins(settings.table) if settings.table else None
     return tomli_w.dumps(_without_none({"data": settings.data, "table": table}))
+
+
+def _table_columns(about: Description) -> dict[str, Any]:
+    """The columns of a table with more of such data, as far as they are known."""
+    inputs: dict[str, list[str]] = {option: [] for option in _INPUTS.values()}
+    for field in about.fields:
+        if field.kind in _INPUTS:
+            inputs[_INPUTS[field.kind]].append(field.name)
+    return {**about.columns, **inputs, "only": True, "last": about.last or NO_LAST, "task": about.task}
 
 
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:

@@ -75,8 +75,7 @@ def restore_learner(config: EdgeConfig, state: FleetState, edge: int, names: Seq
     inputs = features.to_tensors(events[:waiting], model.fields)
     learner.train_mixed([take_batch(inputs, labels, at, size) for at in range(0, waiting, size)])
     learner.note_round_end()
-    progress = Progress(scores=own.scores, total=own.total, batches=own.batches)
-    return Restored(learner, features, events[waiting:], labels[waiting:], progress, size)
+    return Restored(learner, features, events[waiting:], labels[waiting:], Progress(batches=own.batches), size)
 
 
 def take_batch(inputs: Sequence[Tensor], labels: Tensor, at: int, size: int) -> Examples:

@@ -10,7 +10,7 @@ from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.inputs.features import Features
 from alphaedge.edge.learning.checkpoints import Checkpoints
 from alphaedge.edge.model import model_schema
-from alphaedge.edge.store.journal import Journal
+from alphaedge.edge.store.journal import NOT_PREDICTED, Journal
 from alphaedge.fleet.restore import restore_learner
 from alphaedge.fleet_state import FleetState
 
@@ -29,20 +29,20 @@ def warm_start(
     if restored.progress is not None:
         schema = model_schema(config, learner.model)
         Checkpoints(data / "checkpoints").save(learner, schema, restored.progress)
-    outputs = learner.model.loss.link(learner.predict(restored.inputs())).tolist() if len(restored.labels) else []
-    journal = data / "journal.db"
-    write_journal(journal, restored.features, restored.events, outputs, restored.labels.tolist(), now)
+    write_journal(data / "journal.db", restored.features, restored.events, restored.labels.tolist(), now)
 
 
-def write_journal(
-    path: Path, features: Features, events: NDArray[Any], outputs: list[float], labels: list[float], now: float
-) -> None:
-    """Write events as predictions with their feedback. now: the time of all of them, in seconds since 1970."""
+def write_journal(path: Path, features: Features, events: NDArray[Any], labels: list[float], now: float) -> None:
+    """Write events with their feedback, to be learned and not to be scored: the edge has never predicted them.
+
+    now: the time of all of them, in seconds since 1970.
+    """
     journal = Journal(path, layout=features.layout)
     try:
         for start in range(0, len(labels), EVENTS_AT_ONCE):
             part = slice(start, start + EVENTS_AT_ONCE)
-            ids = journal.record_predictions(features.to_bytes(events[part]), outputs[part], now)
+            examples = features.to_bytes(events[part])
+            ids = journal.record_predictions(examples, [NOT_PREDICTED] * len(examples), now)
             journal.record_feedback(zip(ids, labels[part], strict=True), now)
     finally:
         journal.close()

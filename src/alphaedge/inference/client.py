@@ -34,12 +34,20 @@ class TensorInfo(msgspec.Struct, frozen=True):
 
 
 @final
+class ModelParameters(msgspec.Struct, frozen=True):
+    """What a model predicts. classes: what the labels 0 and 1 stand for. None: the edge does not report it."""
+
+    task: Task | None = None
+    classes: tuple[str, str] | None = None
+
+
+@final
 class ModelInfo(msgspec.Struct, frozen=True):
-    """A model as an edge describes it. task: None if the edge does not report it."""
+    """A model as an edge describes it."""
 
     name: str
     inputs: list[TensorInfo]
-    task: Task | None = None
+    parameters: ModelParameters = ModelParameters()
 
 
 @final
@@ -103,15 +111,11 @@ class EdgeClient:
 
     async def metadata(self) -> ModelInfo:
         """Return the inputs of the edge's model."""
-        api = await self._fetch_api()
-        if self._model is None:
-            self._model = _model_name(self.url, api)
-        body, _ = await self._request("GET", f"/v2/models/{quote(self._model, safe='')}")
+        body, _ = await self._request("GET", await self._model_path())
         try:
-            info = msgspec.json.decode(body, type=ModelInfo)
+            return msgspec.json.decode(body, type=ModelInfo)
         except msgspec.MsgspecError as error:
             raise EdgeError(self.url, f"its model's description can't be read ({error})", 200) from None
-        return msgspec.structs.replace(info, task=_task(api))
 
     async def check_token(self) -> None:
         """Raise ``EdgeError`` if the edge asks for another token. The request has no examples: nothing is predicted."""
@@ -209,12 +213,3 @@ def _model_name(url: str, api: Any) -> str:
     except (KeyError, TypeError, ValueError):
         raise InvalidValue("model", None, f"the name of the model, since {url} does not report it") from None
     return str(name)
-
-
-def _task(api: Any) -> Task | None:
-    """Return the task, from the API description: an edge that classifies takes labels of 0 or 1."""
-    try:
-        labels = api["components"]["schemas"]["Feedback"]["properties"]["labels"]["items"]
-        return "classify" if labels.get("enum") == [0, 1] else "regress"
-    except (KeyError, TypeError, AttributeError):
-        return None

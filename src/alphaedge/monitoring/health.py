@@ -10,7 +10,7 @@ from alphaedge.monitoring.vitals import EXCLUDED, EdgeView
 # Rounds of its own in which an edge got no model of any neighbour, although there were new ones. Publications of its
 # neighbours would not do: a region with little traffic has few rounds, and its peers publish many times in between.
 STALE_AFTER_ROUNDS: Final = 3
-State = Literal["ok", "waiting", "alone", "stale", "other schema", "down"]
+State = Literal["ok", "starting", "waiting", "alone", "stale", "other schema", "down"]
 UNHEALTHY: Final = frozenset[State]({"alone", "stale", "other schema", "down"})
 
 
@@ -18,14 +18,16 @@ UNHEALTHY: Final = frozenset[State]({"alone", "stale", "other schema", "down"})
 class EdgeHealth(msgspec.Struct, frozen=True, kw_only=True):
     """The health of one edge.
 
-    state: ``waiting`` has not learned a batch yet; ``alone`` has neighbours, and none of them is up; ``stale`` got
-    no model of any neighbour in its last rounds. gain: of the score over that of the home model alone, see ``Vitals``.
+    state: ``starting`` is not found yet by an edge that has just started; ``waiting`` has not learned a batch yet;
+    ``alone`` has neighbours, and none of them is up; ``stale`` got no model of any neighbour in its last rounds.
+    place: what its data call it. gain: of the score over that of the home model alone, see ``Vitals``.
     bytes, refused: over all links. peers: shares of the neighbours. peer_states: of all peers that it has dealt with,
     in words (``Link.state``).
     """
 
     edge: str
     region: str
+    place: str = ""
     state: State
     score: float | None
     recent: float | None
@@ -41,6 +43,8 @@ class EdgeHealth(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def left_out(self) -> dict[str, str]:
         """The peers that should take part and do not, with their states: excluded ones, and neighbours that can't."""
+        if self.state == "starting":
+            return {}
         return {
             peer: state
             for peer, state in self.peer_states.items()
@@ -54,6 +58,7 @@ def edge_health(name: str, view: EdgeView, fleet: Mapping[str, EdgeView]) -> Edg
     return EdgeHealth(
         edge=name,
         region=view.region,
+        place=vitals.place,
         state=_state(view, fleet),
         score=vitals.score,
         recent=vitals.recent,
@@ -79,6 +84,8 @@ def is_healthy(edges: Sequence[EdgeHealth]) -> bool:
 
 
 def _state(view: EdgeView, fleet: Mapping[str, EdgeView]) -> State:
+    if view.starting:
+        return "starting"
     if not view.alive:
         return "down"
     if not view.same_schema:

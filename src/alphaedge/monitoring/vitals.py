@@ -6,7 +6,7 @@ from typing import Final, final
 
 import msgspec
 
-from alphaedge.names import check_name
+from alphaedge.names import check_name, is_place
 
 MAX_LINKS: Final = 1000  # links that one edge may report
 EXCLUDED: Final = "excluded: "  # how the state of an excluded peer begins
@@ -40,7 +40,8 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Vitals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An edge's report about itself.
 
-    score: mean over all batches, each scored before it was learned from. recent: mean over the last batches.
+    place: what its data call the place where it is; empty if that is the edge's name. score: mean over all batches that
+    it has predicted since it went live, each scored before it was learned from. recent: mean over the last batches.
     gain: by how much the score is above that of the home model alone, which predicts the same events at the same
     moments and is never mixed: what learning from peers is worth to this edge; None without a home model.
     recent_gain: the same over the last batches. batches: learned from. aggregations: done. missed_rounds: the last ones
@@ -50,6 +51,7 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     links: by peer, former neighbours included.
     """
 
+    place: str = ""
     score: float | None = None
     recent: float | None = None
     gain: float | None = None
@@ -69,16 +71,23 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @final
 class EdgeView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An edge as another edge sees it. alive: it answers. same_schema: both can mix with each other."""
+    """An edge as another edge sees it.
+
+    alive: it answers. starting: the edge that tells of it started moments ago and has not found it yet, or, of itself,
+    not all of its neighbours. same_schema: both can mix with each other.
+    """
 
     region: str
     alive: bool
+    starting: bool = False
     same_schema: bool = True
     vitals: Vitals = Vitals()
 
 
 def is_plausible(vitals: Vitals) -> bool:
     """Whether a report may be shown: a bounded number of links, valid names, and states of a few plain words."""
+    if not is_place(vitals.place):
+        return False
     if len(vitals.links) > MAX_LINKS or len(vitals.neighbours) > MAX_LINKS:
         return False
     if not all(STATE_PATTERN.fullmatch(link.state) for link in vitals.links.values()):
@@ -93,5 +102,6 @@ def is_plausible(vitals: Vitals) -> bool:
 
 def with_absent(before: Mapping[str, EdgeView], present: Mapping[str, EdgeView]) -> dict[str, EdgeView]:
     """The present edges, and the absent ones as they were last seen, marked as down."""
-    absent = {name: msgspec.structs.replace(view, alive=False) for name, view in before.items() if name not in present}
+    gone = {name: view for name, view in before.items() if name not in present}
+    absent = {name: msgspec.structs.replace(view, alive=False, starting=False) for name, view in gone.items()}
     return {**absent, **present}

@@ -27,6 +27,8 @@ def model_section(
     deepfm = data.task == "classify" or any(f.kind in KEYED for f in data.fields)
     chosen = builtin or ("deepfm" if deepfm else "mlp")
     model: dict[str, Any] = {"name": name, "builtin": chosen, "task": data.task}
+    if data.classes is not None:
+        model["classes"] = data.classes
     if chosen == "mlp":
         model["hidden"] = MLP_HIDDEN
     if chosen == "table" and data.last is not None:

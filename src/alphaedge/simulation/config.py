@@ -1,5 +1,6 @@
 """The settings of a simulation: what a configuration file holds and what the command line overrides."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, Literal, get_args
@@ -10,7 +11,7 @@ from alphaedge import toml
 from alphaedge.core.device import check_device
 from alphaedge.core.methods import METHODS
 from alphaedge.core.online import Online
-from alphaedge.data.stream import Task
+from alphaedge.data.stream import Dataset, Task
 from alphaedge.data.synthetic import Store
 from alphaedge.data.table import Table, count_by_edge, guess_columns
 from alphaedge.errors import InvalidValue, check_choice, check_number
@@ -33,8 +34,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     first: only this share of the events, the earliest of them; None is all.
     seeds: how many runs of each method; run s uses seed s for the model's start, the data and all that is drawn. None
         is 3 for a table, else 1.
-    batch_size, rate: events per batch, rate of the model's Adam; None is what suits the data and the model. A table's
-        batch size and E follow from its rows per edge (simulation.pace).
+    batch_size, rate: events per batch, rate of the model's Adam; None is what suits the data and the model. Batch
+        size and E of a table, or of data from Python, follow from their events per edge (simulation.pace).
     methods: names, or import paths of functions that make a ``Method``: ``package.module:name``, or with a name of your
         own in front, ``median=package.module:name``.
     optimizer: import path of an optimizer of your own, in the place of Adam; ``rate`` is then not used.
@@ -158,21 +159,34 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def _paced(self) -> "Settings":
         """The settings of a table with the batch size and E that its rows suggest, where they are not named."""
-        every = self.method.aggregate_every
-        if self.table is None or (self.batch_size and every):
+        if self.table is None or self.has_pace:
             return self
         counts = count_by_edge(self.table)
+        share = self.first or min(1.0, (self.rows or sum(counts)) / max(1, sum(counts)))
+        task: Task = "classify" if self.table.task == "classify" else "regress"
+        return self._with_pace([round(count * share) for count in counts], task)
+
+    @property
+    def has_pace(self) -> bool:
+        """Whether batch size and E are named."""
+        return bool(self.batch_size and self.method.aggregate_every)
+
+    def _with_pace(self, counts: Sequence[int], task: Task) -> "Settings":
+        """The settings with a batch size and an E that suit so many events by edge, where they are not named."""
         if not sum(counts):
-            return self  # loading it says what is wrong
-        share = self.first or min(1.0, (self.rows or sum(counts)) / sum(counts))
-        pace = suited_pace(round(median(counts) * share), "classify" if self.table.task == "classify" else "regress")
-        method = msgspec.structs.replace(self.method, aggregate_every=every or pace.aggregate_every)
+            return self  # loading them says what is wrong
+        pace = suited_pace(round(median(counts)), task)
+        every = self.method.aggregate_every or pace.aggregate_every
+        method = msgspec.structs.replace(self.method, aggregate_every=every)
         return msgspec.structs.replace(self, batch_size=self.batch_size or pace.batch_size, method=method)
 
-    def for_own_data(self, task: Task) -> "Settings":
-        """The settings with what suits data from Python and their default model in the place of None."""
-        base = CATALOG["table"].models[own_model(task)]
-        return msgspec.structs.replace(self, rate=self.rate or base.rate, id_rows=self.id_rows or base.rows)
+    def for_own_data(self, data: Dataset, *, own_model_given: bool) -> "Settings":
+        """The settings with what suits data from Python, and their default model, in the place of None."""
+        found = self._with_pace([len(stream) for stream in data.streams], data.task)
+        if own_model_given:
+            return found
+        base = CATALOG["table"].models[own_model(data.task)]
+        return msgspec.structs.replace(found, rate=self.rate or base.rate, id_rows=self.id_rows or base.rows)
 
     def toml(self) -> str:
         """The settings as a configuration file that gives this simulation again."""

@@ -5,7 +5,6 @@ from typing import Final, final
 
 import numpy as np
 import torch
-from msgspec import structs
 from torch import Tensor
 
 from alphaedge.core.state import ModelState
@@ -16,8 +15,8 @@ from alphaedge.simulation.engine import Engine
 MAX_EDGES: Final = 512  # of a fleet whose end is kept
 
 
-def describe(data: Dataset) -> Description:
-    """What a data set is, without its events."""
+def describe(data: Dataset, *, from_python: bool) -> Description:
+    """What a data set is, without its events. from_python: whether it came as an object."""
     return Description(
         name=data.name,
         task=data.task,
@@ -25,16 +24,19 @@ def describe(data: Dataset) -> Description:
         label_scale=data.label_scale,
         last=data.last,
         relative=data.relative,
+        columns=dict(data.columns),
+        classes=data.classes,
+        from_python=from_python,
         values={name: tuple(values) for name, values in data.values.items()},
     )
 
 
 @final
 class EndState:
-    """Collects the states of the first run of a stack while it is simulated."""
+    """Collects the states of the first run of a stack while it is simulated. from_python: see ``describe``."""
 
-    def __init__(self, engine: Engine, data: Dataset) -> None:
-        self._engine, self._data = engine, data
+    def __init__(self, engine: Engine, data: Dataset, *, from_python: bool) -> None:
+        self._engine, self._data, self._from_python = engine, data, from_python
         self._edges: dict[int, EdgeState] = {}
         self._tensors: dict[int, dict[str, Tensor]] = {}
 
@@ -118,16 +120,13 @@ class EndState:
                 if int(world.aggregations[edge]) > 0:
                     return None
                 one = EdgeState(name=self._data.edge_names[edge], rounds=False)
-            start = int(world.batches.at_label[edge])
-            scores = world.log.scores[start : start + max(0, one.batches)]
-            seen = scores[~scores.isnan()]
-            edges.append(structs.replace(one, scores=len(seen), total=float(seen.sum())))
+            edges.append(one)
             tensors.append(self._tensors.get(edge) or _events(self._data, edge, 0))
         return FleetState(
             method=method,
             builtin=builtin,
             batch_size=size,
-            description=describe(self._data),
+            description=describe(self._data, from_python=self._from_python),
             edges=tuple(edges),
             tensors=tuple(tensors),
         )

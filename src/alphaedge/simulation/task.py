@@ -242,7 +242,7 @@ def _run(task: Task, cache: WorkerCache, watch: Watch, shards: Shards) -> Outcom
     )
     block = task.block if settings.executor == "stacked" else 1
     engine = Engine(world, settings.online, same_pass=same_pass, block=block)
-    end_state = EndState(engine, data[0]) if task.keep_state else None
+    end_state = EndState(engine, data[0], from_python=task.data is not None) if task.keep_state else None
     seconds = _run_engine(engine, task, watch, [len(s) for s in data[0].streams], end_state)
     outcomes = [
         RunResult.of(task.name, world, run, data[run], seconds / len(seeds), baselines=task.baselines)

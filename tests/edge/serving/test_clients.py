@@ -12,15 +12,17 @@ import numpy as np
 import pytest
 import tritonclient.http as triton
 
-from ..processes import Edge
+from ..processes import CONFIG, Edge
 
 KSERVE = "kserve==0.21.0"
 ROWS = 500  # enough that responses are compressed
+KIND = {"name": "kind", "kind": "category", "size": 20}
+MODEL = CONFIG["model"] | {"fields": [*CONFIG["model"]["fields"], KIND], "classes": ["no", "yes"]}
 
 
 @pytest.fixture(scope="module")
 def edge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
-    made = Edge(tmp_path_factory.mktemp("edge"))
+    made = Edge(tmp_path_factory.mktemp("edge"), model=MODEL)
     try:
         made.start()
         yield made
@@ -40,6 +42,7 @@ def triton_inputs(count: int, *, binary: bool) -> list[triton.InferInput]:
         "user": (np.array([b"ann", b"bob"] * (count // 2), dtype=object), "BYTES"),
         "item": (np.arange(count), "INT64"),
         "x": (np.ones((count, 2), np.float32), "FP32"),
+        "kind": (np.array(["süß".encode(), b"new"] * (count // 2), dtype=object), "BYTES"),
     }
     inputs = []
     for name, (array, kind) in arrays.items():
@@ -57,7 +60,8 @@ def test_tritonclient_gets_health_and_metadata(client: triton.InferenceServerCli
     assert not client.is_model_ready("other")
     assert client.get_server_metadata()["name"] == "alphaedge"
     about = client.get_model_metadata("shop")
-    assert [i["name"] for i in about["inputs"]] == ["user", "item", "x"]
+    assert [i["name"] for i in about["inputs"]] == ["user", "item", "x", "kind"]
+    assert about["parameters"] == {"task": "classify", "classes": ["no", "yes"]}
 
 
 @pytest.mark.parametrize("binary", [True, False])
@@ -96,6 +100,7 @@ ROWS = 500
 def request(binary):
     arrays = {
         "user": (np.array([b"ann", b"bob"] * (ROWS // 2), dtype=np.object_), "BYTES"),
+        "kind": (np.array(["süß".encode(), b"new"] * (ROWS // 2), dtype=np.object_), "BYTES"),
         "item": (np.arange(ROWS), "INT64"),
         "x": (np.ones((ROWS, 2), np.float32), "FP32"),
     }
@@ -124,11 +129,11 @@ async def main(url):
             found.append(outputs["prediction"].tolist())
         assert found[0] == found[1]
         wrong = request(False)
-        wrong.inputs = wrong.inputs[1:]
+        wrong.inputs = wrong.inputs[2:]
         try:
             await client.infer(url, wrong, model_name="shop")
         except Exception as error:
-            assert "also user" in str(error), error
+            assert "also user, kind" in str(error), error
         else:
             raise AssertionError("a missing input was not refused")
 

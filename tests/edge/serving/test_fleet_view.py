@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from alphaedge.edge.serving.fleet_view import START_GRACE_SECONDS, fleet_state
 from alphaedge.edge.store.status import LearnerStatus, PeerStatus, ServerStatus, make_link, make_vitals, peer_state
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement, decode_announcement
 from alphaedge.errors import AnnouncementError
@@ -81,9 +82,27 @@ def test_an_edge_that_is_gone_is_still_shown_as_down() -> None:
     assert not found["b"].alive
 
 
+def test_edges_that_one_has_not_found_right_after_its_start_are_starting_and_later_down() -> None:
+    me = EdgeView(region="DE", alive=True, vitals=Vitals(batches=3, neighbours=("paris",)))
+    seen = LearnerStatus(edge="berlin", region="DE", schema="s", started=100.0, written=100.0, fleet={"berlin": me})
+    before = {"berlin": me, "paris": EdgeView(region="FR", alive=False)}  # both were stopped
+
+    def states(known: LearnerStatus, now: float) -> dict[str, str]:
+        found = fleet_health(fleet_state(msgspec.structs.replace(known, written=now), before, now))
+        return {one.edge: one.state for one in found}
+
+    soon, later = 100.0 + START_GRACE_SECONDS, 101.0 + START_GRACE_SECONDS
+    assert states(seen, soon) == {"berlin": "starting", "paris": "starting"}
+    assert states(seen, later) == {"berlin": "alone", "paris": "down"}
+    whole = msgspec.structs.replace(seen, fleet={"berlin": me, "paris": me})
+    assert states(whole, soon) == {"berlin": "ok", "paris": "ok"}
+
+
 @pytest.mark.parametrize(
     "vitals",
     [
+        Vitals(place="Köln\nSüd"),
+        Vitals(place="x" * 81),
         Vitals(links={"<script>": Link()}),
         Vitals(neighbours=("a b",)),
         Vitals(links={f"e{number}": Link() for number in range(1001)}),

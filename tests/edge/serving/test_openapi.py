@@ -48,6 +48,18 @@ def operations(description: dict[str, Any]) -> dict[tuple[str, str], dict[str, A
     }
 
 
+def test_the_root_leads_people_to_the_dashboard_and_programs_to_the_rest(edge: Edge) -> None:
+    with urllib.request.urlopen(f"{edge.url}/", timeout=10) as answer:
+        found = json.load(answer)
+    assert found["name"] == "alphaedge"
+    for link in set(found) - {"name", "version"}:
+        with urllib.request.urlopen(urllib.request.Request(edge.url + found[link], headers=TOKEN), timeout=10) as page:
+            assert page.status == 200, link
+    browser = urllib.request.Request(f"{edge.url}/", headers={"Accept": "text/html,*/*;q=0.8"})
+    with urllib.request.urlopen(browser, timeout=10) as page:
+        assert page.url == f"{edge.url}/dashboard"
+
+
 def test_schemathesis_finds_nothing_wrong(edge: Edge, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "schemathesis.cli", "run", f"{edge.url}/v2/openapi.json", "--no-color"]
     command += ["--header", "Authorization: Bearer s3cret", "--phases", "examples,coverage,fuzzing"]

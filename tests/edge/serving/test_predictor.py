@@ -201,6 +201,8 @@ def test_examples_come_back_from_the_journal_as_they_went_in() -> None:
     ("changes", "words"),
     [
         ({"user": None}, ["inputs", "also user"]),
+        ({"user": None, "price": None, "kinds": None}, ["inputs", "['colour']", "also user, "]),
+        ({"user": None, "price": None, "a": np.zeros(2), "b": np.zeros(2)}, ["'a, b'", "one of user, colour"]),
         ({"other": np.zeros(2)}, ["inputs", "'other'", "user, colour"]),
         ({"user": np.array([1.0, 2.5])}, ["inputs.user", "2.5", "text or a whole number"]),
         ({"colour": np.array([0, 3])}, ["inputs.colour", "3", "from 0 to 2"]),

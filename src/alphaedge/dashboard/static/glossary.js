@@ -2,7 +2,7 @@
 
 export const EDGE_COLUMNS = {
   State:
-    "ok; waiting: has not learned a batch yet; alone: none of its neighbours is up; stale: no model of a " +
+    "ok; starting: not found yet, moments after a start; waiting: has not learned a batch yet; alone: none of its neighbours is up; stale: no model of a " +
     "neighbour came in its last three rounds or more, although there were new ones; other schema: its model is built differently, so it can't mix with this fleet; " +
     "down: does not answer.",
   Score: "Mean score over all batches, each scored before it was learned from.",

@@ -5,6 +5,7 @@ const UNHEALTHY = new Set(["alone", "stale", "other schema", "down"]);
 
 /** Return the state of an edge in a fleet, a Map of edges by name. */
 export function edgeState(edge, fleet) {
+  if (edge.starting) return "starting";
   if (!edge.alive) return "down";
   if (!edge.same_schema) return "other schema";
   const { batches, neighbours, missed_rounds } = edge.vitals;

@@ -47,10 +47,11 @@ def build(table: Table, source: Source, looks: Mapping[str, Look], name: str) ->
     notes += _notes(frame, table, form, names)
     keyed = {c: _number(frame[f"={c}"], f"id {c}") for c in (*table.ids, *table.categories)}
     task: Task = "classify" if table.task == "classify" else "regress"
+    labels, classes = encode_labels(frame[LABEL], table.label, task, looks[table.label])
     coded = frame.select(
         TIME,
         order.gather(edges.numbers).alias(EDGE),
-        encode_labels(frame[LABEL], table.label, task, looks[table.label]).alias(LABEL),
+        labels.alias(LABEL),
         *(found.numbers.alias(f"={c}") for c, found in keyed.items()),
         *(check_finite(frame[a], f"table: number {c.name}").fill_null(math.nan) for c in columns for a in c.aliases()),
     )
@@ -69,6 +70,8 @@ def build(table: Table, source: Source, looks: Mapping[str, Look], name: str) ->
         values={c: found.values for c, found in keyed.items()},
         notes=tuple(notes),
         last=last,
+        columns={"time": table.time, "edge": table.edge, "label": table.label},
+        classes=classes,
         relative=last is not None and changes_by_factors(source.head, table.label, last),
     )
 

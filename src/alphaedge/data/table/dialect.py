@@ -76,6 +76,11 @@ def read_sample(path: Path) -> Sample:
 def read_decoded(path: Path, dialect: Dialect) -> bytes:
     """Return the whole of a file that is not plain as UTF-8."""
     where, out = f"table: file {path}", io.BytesIO()
+    if dialect.encoding.startswith("utf-8"):
+        with _open(path, dialect.compressed) as opened:
+            while chunk := read(opened, SAMPLE_BYTES, where):
+                out.write(chunk)
+        return out.getvalue()
     decoder = codecs.getincrementaldecoder(dialect.encoding)(errors="replace")
     with _open(path, dialect.compressed) as opened:
         while chunk := read(opened, SAMPLE_BYTES, where):

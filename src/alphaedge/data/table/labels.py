@@ -1,6 +1,7 @@
 """The labels of events: two values to tell apart, or numbers."""
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import polars as pl
 
@@ -8,6 +9,7 @@ from alphaedge.data.stream import Task
 from alphaedge.data.table import numbers
 from alphaedge.data.table.looks import NUMERIC, Look
 from alphaedge.errors import InvalidValue
+from alphaedge.values import canonical
 
 _SHOWN: Final = 3  # values in a message
 
@@ -27,8 +29,15 @@ def parse_label(column: pl.Expr, dtype: pl.DataType, look: Look) -> pl.Expr:
     return column.cast(pl.String) if not dtype.is_nested() else pl.lit(None, pl.String)
 
 
-def encode_labels(labels: pl.Series, name: str, task: Task, look: Look) -> pl.Series:
-    """Return labels, none of them missing, as float32: 0 and 1 to classify, else the numbers themselves."""
+class EncodedLabels(NamedTuple):
+    """Labels as float32. classes: what 0 and 1 stand for, where labels are two values to tell apart."""
+
+    labels: pl.Series
+    classes: tuple[str, str] | None
+
+
+def encode_labels(labels: pl.Series, name: str, task: Task, look: Look) -> EncodedLabels:
+    """Encode labels, none of them missing: as 0 and 1 to classify, the larger value as 1, else as they are."""
     where = f"table: label {name}"
     distinct = labels.unique().sort()
     if len(distinct) < 2:
@@ -39,13 +48,21 @@ def encode_labels(labels: pl.Series, name: str, task: Task, look: Look) -> pl.Se
         if len(distinct) > 2:
             raise InvalidValue(where, f"{len(distinct)} different values", "two, to classify; else --task regress")
         positive: pl.Series = labels == distinct[1]
-        return positive.cast(pl.Float32)
+        return EncodedLabels(positive.cast(pl.Float32), name_classes(distinct.to_list(), look))
     if look.kind not in NUMERIC:
         shown = ", ".join(map(str, distinct.head(_SHOWN))) + (", ..." if len(distinct) > _SHOWN else "")
         allowed = "two different values to classify, or numbers to regress; name another column with --label"
         found = f"{look.stray!r} among numbers" if look.stray else f"{len(distinct)} different texts: {shown}"
         raise InvalidValue(where, found, allowed)
-    return check_finite(labels.cast(pl.Float32), where)
+    return EncodedLabels(check_finite(labels.cast(pl.Float32), where), None)
+
+
+def name_classes(values: Sequence[float | str], look: Look) -> tuple[str, str]:
+    """Return what 0 and 1 stand for. values: the two labels as parsed, the smaller one first."""
+    if look.kind == "flag":
+        return "false", "true"
+    negative, positive = (f"{v:g}" if isinstance(v, float) else canonical(v) for v in values)
+    return negative, positive
 
 
 def check_finite(values: pl.Series, where: str) -> pl.Series:

@@ -10,7 +10,7 @@ from alphaedge.data.stream import Dataset
 from alphaedge.data.table.build import build
 from alphaedge.data.table.columns import Table
 from alphaedge.data.table.guess import check_columns, guess
-from alphaedge.data.table.labels import parse_label
+from alphaedge.data.table.labels import name_classes, parse_label
 from alphaedge.data.table.looks import Look, look_at
 from alphaedge.data.table.reading import Source, open_files, open_frame
 from alphaedge.errors import InvalidValue
@@ -73,7 +73,9 @@ def _positive(table: Table, source: Source, looks: Mapping[str, Look]) -> str:
         return ""
     label = parse_label(pl.col(table.label), source.head.schema[table.label], looks[table.label])
     values = source.head.select(label.alias("label").drop_nulls().unique().sort())["label"].to_list()
-    return "" if values == [0.0, 1.0] or not values else f"; {table.label} = {values[-1]} counts as 1"
+    if values == [0.0, 1.0] or len(values) != 2:
+        return ""
+    return f"; {table.label} = {name_classes(values, looks[table.label])[1]} counts as 1"
 
 
 def _open(table: Table) -> Source:

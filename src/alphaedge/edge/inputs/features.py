@@ -85,11 +85,11 @@ class Features:
         return self._dtype.itemsize
 
     def _refuse_names(self, inputs: Collection[str]) -> None:
-        for name in inputs:
-            if name not in self._names:
-                raise InvalidValue("inputs", name, "one of " + ", ".join(f.name for f in self.fields))
-        missing = [f.name for f in self.fields if f.name not in inputs]
-        raise InvalidValue("inputs", list(inputs), f"also {missing[0]}")
+        unknown = ", ".join(name for name in inputs if name not in self._names)
+        missing = ", ".join(f.name for f in self.fields if f.name not in inputs)
+        if unknown:
+            raise InvalidValue("inputs", unknown, "one of " + ", ".join(f.name for f in self.fields))
+        raise InvalidValue("inputs", list(inputs), f"also {missing}")
 
     def _check_values(self, field: FieldConfig, given: Array) -> Array:
         where = f"inputs.{field.name}"

@@ -29,7 +29,7 @@ from alphaedge.edge.learning.publication import PulledModel
 from alphaedge.edge.learning.rollback import MAX_UNDONE, last_good, roll_back
 from alphaedge.edge.log import info, warn
 from alphaedge.edge.model import initial_model, model_schema
-from alphaedge.edge.store.journal import Journal
+from alphaedge.edge.store.journal import NOT_PREDICTED, Journal
 from alphaedge.edge.store.learned_mark import LearnedMark, write_learned_mark
 from alphaedge.edge.store.parameters import ParameterWriter
 from alphaedge.edge.store.status import (
@@ -90,7 +90,9 @@ class LearningLoop:
         for reason in wrong:
             warn("checkpoint_refused", reason=reason)
         before = read_learner_status(self._status_file)
-        self.status = LearnerStatus(edge=config.edge, region=config.region, schema=self.schema, started=clock())
+        self.status = LearnerStatus(
+            edge=config.edge, region=config.region, place=config.place, schema=self.schema, started=clock()
+        )
         self.status.announcement_version = before.announcement_version if before else 0
         self._recent: deque[float] = deque(maxlen=RECENT_BATCHES)
         self._recent_gain: deque[float] = deque(maxlen=RECENT_BATCHES)
@@ -153,6 +155,8 @@ class LearningLoop:
 
     def _note_scores(self, outputs: Sequence[float], alone: Sequence[float | None], labels: Tensor) -> None:
         """Score what was predicted, and what the home model alone would have predicted at the same moments."""
+        if NOT_PREDICTED in outputs:
+            return
         score = self._score_of(outputs, labels)
         if math.isnan(score):  # a batch with a single class has no score
             return

@@ -90,19 +90,27 @@ class FleetView:
         self._last = (modified, status)
         if status is None:
             return False
-        return self._history.add(_fleet_state(status, self._history.state, now), now) is not None
+        return self._history.add(fleet_state(status, self._history.state, now), now) is not None
 
 
 def _is_silent(status: LearnerStatus | None, now: float) -> bool:
     return status is not None and now - status.written >= SILENCE_SECONDS
 
 
-def _fleet_state(status: LearnerStatus, before: Mapping[str, EdgeView], now: float) -> dict[str, EdgeView]:
-    """The fleet as the learner sees it. An edge that it no longer sees is down, and so is its own if it is silent."""
+def fleet_state(status: LearnerStatus, before: Mapping[str, EdgeView], now: float) -> dict[str, EdgeView]:
+    """The fleet as the learner sees it. An edge that it no longer sees is down, and so is its own if it is silent.
+
+    After a start it takes a while until all are seen; until then, those that are not are starting.
+    """
     state = dict(status.fleet)
-    if now - status.started > START_GRACE_SECONDS:  # after a restart it takes a while until all are seen again
-        state = with_absent({**before, **state}, state)
     me = state.get(status.edge)
+    if now - status.started > START_GRACE_SECONDS:
+        state = with_absent({**before, **state}, state)
+    else:
+        if me is not None and any(peer not in state for peer in me.vitals.neighbours):
+            me = state[status.edge] = msgspec.structs.replace(me, starting=True)
+        awaited = {name: view for name, view in before.items() if name not in state}
+        state |= {name: msgspec.structs.replace(view, starting=True) for name, view in awaited.items()}
     if me is not None and _is_silent(status, now):
         state[status.edge] = msgspec.structs.replace(me, alive=False)
     return state

@@ -15,7 +15,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -25,7 +25,7 @@ from alphaedge.edge.serving.body import OnStart, ReceivedParts, get_header, make
 from alphaedge.edge.serving.body import check_head as check_body_head
 from alphaedge.edge.serving.fleet_view import FleetView
 from alphaedge.edge.serving.limits import SMALL_BODY_BYTES, TOKEN_CALLER, CallerLimits, Reason, caller_at
-from alphaedge.edge.serving.messages import Live, Ready, Refusal, ServerMetadata
+from alphaedge.edge.serving.messages import Links, Live, Ready, Refusal, ServerMetadata
 from alphaedge.edge.serving.openapi import JSON, PATH, PLATFORM, VERSIONS, describe, model_metadata
 from alphaedge.edge.serving.refusals import LimitReached, Refusals
 from alphaedge.edge.serving.service import PredictionService
@@ -74,6 +74,7 @@ class EdgeApp:
         self._fast_routes = {f"{path}/infer": self._infer for path in models} | {f"{model}/feedback": self._feedback}
         self._app = Starlette(
             routes=[
+                Route("/", self._get_links),
                 Route("/metrics", self._get_metrics),
                 Route(PATH, self._get_description),
                 Route("/v2", self._get_server),
@@ -165,6 +166,13 @@ class EdgeApp:
         for task in tasks:
             task.cancel()
         self._service.close()
+
+    async def _get_links(self, request: Request) -> Response:
+        """Lead people to the dashboard, and programs to the rest."""
+        if "text/html" in (get_header(request, "accept") or ""):
+            return RedirectResponse("/dashboard")
+        model = f"/v2/models/{self.config.model.name}"
+        return _json(Links(PLATFORM, self.version, "/dashboard", PATH, model, "/v2/health/ready", "/metrics"))
 
     async def _get_metrics(self, request: Request) -> Response:
         self._authorize(request)

@@ -46,6 +46,14 @@ class TensorMetadata(msgspec.Struct, frozen=True):
 
 
 @final
+class ModelParameters(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the protocol has no place for. classes: what your data call the labels 0 and 1, where they have names."""
+
+    task: Literal["classify", "regress"]
+    classes: tuple[str, str] | None = None
+
+
+@final
 class ModelMetadata(msgspec.Struct, frozen=True):
     """The model, its inputs and its outputs."""
 
@@ -54,3 +62,17 @@ class ModelMetadata(msgspec.Struct, frozen=True):
     platform: str
     inputs: list[TensorMetadata]
     outputs: list[TensorMetadata]
+    parameters: ModelParameters
+
+
+@final
+class Links(msgspec.Struct, frozen=True):
+    """Where to go on from ``/``."""
+
+    name: str
+    version: str
+    dashboard: str
+    description: str
+    model: str
+    ready: str
+    metrics: str

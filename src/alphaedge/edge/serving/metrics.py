@@ -130,7 +130,11 @@ def _learner_metrics(status: LearnerStatus, now: float) -> Iterable[Metric]:
         ("alphaedge_learner_silence_seconds", "Time since the learner last wrote its status", now - status.written),
         # No counter: a rollback takes examples back.
         ("alphaedge_records", "Examples that the mixed model has learned from", status.records),
-        ("alphaedge_score", "Mean score of all batches, each scored before it was learned from", status.score),
+        (
+            "alphaedge_score",
+            "Mean score of all batches since the edge went live, each scored before it was learned from",
+            status.score,
+        ),
         (
             "alphaedge_gain",
             "Score above that of the home model alone on the same batches; NaN without a home model",

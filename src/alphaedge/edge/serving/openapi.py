@@ -7,7 +7,15 @@ import msgspec
 
 from alphaedge.core.fields import KEYED
 from alphaedge.edge.config import EdgeConfig, FieldConfig
-from alphaedge.edge.serving.messages import Live, ModelMetadata, Ready, Refusal, ServerMetadata, TensorMetadata
+from alphaedge.edge.serving.messages import (
+    Live,
+    ModelMetadata,
+    ModelParameters,
+    Ready,
+    Refusal,
+    ServerMetadata,
+    TensorMetadata,
+)
 from alphaedge.inference.feedback import Feedback, FeedbackCounts
 from alphaedge.inference.server_codec import InferenceRequest, InferenceResponse, RequestInput
 from alphaedge.inference.tensor_values import MAX_VALUES
@@ -42,7 +50,8 @@ def model_metadata(config: EdgeConfig) -> ModelMetadata:
         for f in config.model.fields
     ]
     outputs = [TensorMetadata(name, kind, [-1]) for name, kind in OUTPUTS.items()]
-    return ModelMetadata(config.model.name, list(VERSIONS), PLATFORM, inputs, outputs)
+    parameters = ModelParameters(config.model.task, config.model.classes)
+    return ModelMetadata(config.model.name, list(VERSIONS), PLATFORM, inputs, outputs, parameters)
 
 
 def describe(config: EdgeConfig, version: str, *, token: bool) -> dict[str, Any]:
@@ -74,7 +83,7 @@ def describe(config: EdgeConfig, version: str, *, token: bool) -> dict[str, Any]
     paths["/fleet"] = {"get": fleet | ({"security": [{"token": []}]} if token else {})}
     for path, tail in ((model, ""), (versioned, "OfVersion")):
         parameters = {"parameters": _path_parameters(config, versioned=path is versioned)}
-        described = "Names, datatypes and shapes of its inputs and outputs."
+        described = "Names, datatypes and shapes of its inputs and outputs; what it predicts."
         about = _get(f"model{tail}", "Describe the model.", described, _ref(ModelMetadata), 404)
         ready = _get(f"modelReady{tail}", "Check that the model can predict.", READY, _ref(Ready), 404, 503)
         paths[path] = {**parameters, "get": about}

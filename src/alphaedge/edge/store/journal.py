@@ -17,6 +17,7 @@ One SQLite file in WAL mode, written by the server and read by the learner. A co
   back, so that their order is that of their ids, and no index on times is needed.
 """
 
+import math
 import sqlite3
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
@@ -26,6 +27,7 @@ from typing import Final, NamedTuple, final
 from alphaedge.errors import JournalError
 
 VERSION: Final = 3
+NOT_PREDICTED: Final = math.inf  # the output of an event that an edge starts from; predictions are finite
 SCHEMA: Final = """
 create table prediction (
   id integer primary key autoincrement,

@@ -41,6 +41,7 @@ class LearnerStatus(msgspec.Struct, kw_only=True):
 
     edge: str
     region: str
+    place: str = ""
     schema: str
     started: float
     written: float = 0.0
@@ -116,6 +117,7 @@ def make_vitals(status: LearnerStatus, neighbours: Iterable[str], server: Server
     linked = {name: peer for name, peer in list(status.peers.items()) if name in chosen or _is_link(peer)}
     served = server or ServerStatus()
     return Vitals(
+        place=status.place,
         score=_round(status.score) if status.scores else None,
         recent=_round(status.recent),
         gain=_round(status.gain),

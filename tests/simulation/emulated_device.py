@@ -134,8 +134,9 @@ def check(names: list[str]) -> None:
             assert torch.equal(one.log.bytes, two.log.bytes), name
             if name == "recorded":
                 assert isinstance(two.gradients, Stacked)
-                assert all(isinstance(replay, torch.jit.ScriptFunction) for replay in two.gradients._replays._replays.values())
-                assert two.gradients._replays._replays, name
+                replays = two.gradients._replays._replays
+                assert all(isinstance(replay, torch.jit.ScriptFunction) for replay in replays.values())
+                assert replays, name
 
 
 def check_recordings() -> None:

@@ -12,7 +12,7 @@ from typing import final
 
 import torch
 
-from alphaedge.core.exchange import Precision
+from alphaedge.core.compression import Precision
 from alphaedge.core.gradients import OneAtATime
 from alphaedge.core.methods import alphaedge
 from alphaedge.core.model import Model

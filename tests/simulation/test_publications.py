@@ -118,8 +118,8 @@ def test_edges_in_different_generations_publish_together() -> None:
 def test_a_newcomer_starts_from_the_named_publications_of_others() -> None:
     some = models()
     found = Publications(some, 2, (), [t.width for t in some.tables])
-    trained = [torch.ones_like(flags) for flags in nothing_trained(some)]
     for _ in range(3):
+        trained = [torch.ones_like(flags) for flags in nothing_trained(some)]
         move(some, 1.0)
         found.publish(torch.tensor([0]), some, trained, torch.ones(EDGES, dtype=torch.long))
     published = some.copy()

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from alphaedge import Conditions, Dataset, Field, Greedy, Learned, MethodSettings, Random, Stream, simulate
-from alphaedge.core.exchange import Precision
+from alphaedge.core.compression import Precision
 from alphaedge.core.methods import alphaedge, nops, randps, uniweight
 from alphaedge.simulation import engine
 from alphaedge.simulation.world import World

@@ -6,7 +6,8 @@ from typing import NamedTuple, TypeVar, final
 import torch
 from torch import Tensor
 
-from alphaedge.core.exchange import number_bytes, traffic
+from alphaedge.core.compression import dense_bytes, row_bytes
+from alphaedge.core.exchange import traffic
 from alphaedge.core.round import Round, mix, select
 from alphaedge.simulation.publications import Parcel
 from alphaedge.simulation.run_log import Mix
@@ -202,11 +203,14 @@ def _log_pulls(
 ) -> None:
     """Count the bytes of what each edge pulls; what it holds already is as of before this round."""
     held = [[world.links[e].known[j] for j in world.links[e].neighbours] for e in edges]
-    width, models = slot.shape[1], world.models
-    each = number_bytes(models.dense, world.method.precision)
+    width, models, precision = slot.shape[1], world.models, world.method.precision
+    each = models.dense.element_size()
     cost = traffic(
-        dense_bytes=models.dense.shape[1] * each,
-        row_bytes=[pool.shape[2] * each for pool in world.published.all_tables],
+        dense_bytes=dense_bytes(models.dense.shape[1], each, precision),
+        row_bytes=[
+            row_bytes(table.width, pool.shape[2], each, precision)
+            for table, pool in zip(models.tables, world.published.all_tables, strict=True)
+        ],
         held_rows=[(version[slot] > 0).sum(2) for version in world.published.all_version],
         versions=world.published.versions(slot, rows),
         known_since=[since[edges] for since in world.known_since],

@@ -80,7 +80,7 @@ class World:
         statistics = gradients.model.statistics() if shared else ()
         told = [method.told(table) for table in gradients.model.tables]
         depth = generations(method, conditions, timelines)
-        self.published = Publications(models, depth, statistics, told, guests, method.precision)
+        self.published = Publications(models, depth, statistics, told, guests, method.precision, method.min_change)
         # These are of every edge of the fleet, by its number; all else is of the edges here.
         self.published_at: list[list[float]] = [[] for _ in range(total)]  # the moments, from the first on
         self.announced: list[list[Announcement]] = [[(-1.0, {})] for _ in range(total)]  # the last two of each edge
@@ -211,9 +211,7 @@ class World:
             self.published.publish(some, self.models, self.trained, self.records)
             for edge in learned:
                 self.published_at[self.own[edge]].append(self.moment[edge])
-            self.adversaries.forge(self, learned, self.trained)
-            for flags in self.trained:
-                flags[some] = False
+            self.adversaries.forge(self, learned)
         told = {self.own[edge]: self.announced[self.own[edge]][-1] for edge in edges}
         for rank, (news, published) in enumerate(gather(self.shards, (told, [self.own[e] for e in learned]))):
             if rank != self.shards.rank:

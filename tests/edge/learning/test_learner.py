@@ -117,6 +117,8 @@ METHODS: dict[str, Method] = {
     "alphaedge, pulls ahead": alphaedge(selection=GREEDY, pull_ahead=3),
     "fedweight, pulls ahead": fedweight(pull_ahead=5),
     "mixed models are published": alphaedge(selection=GREEDY, publish="mixed"),
+    "in int8": alphaedge(selection=GREEDY, precision="int8"),
+    "in int8, rows that have moved": alphaedge(selection=GREEDY, precision="int8", min_change=0.2),
     "a rule of one's own": familiar(aggregation=Familiar(weight_batches=3), selection=NextInLine(), publish="mixed"),
     "a rule of one's own, random peers": familiar(selection=Random(peers=2), home=Home()),
     "a median": median(),

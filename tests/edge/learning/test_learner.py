@@ -204,8 +204,8 @@ def test_running_statistics_are_learned_alike(name: str, statistics: str, publis
         assert_alike(fleet.edges[str(edge)].links, world.links[edge])
 
 
-def shop_fleet(capacity: int | None = None) -> Fleet:
-    method = replace(METHODS["alphaedge"], aggregate_every=EVERY)
+def shop_fleet(capacity: int | None = None, **changes: Any) -> Fleet:
+    method = replace(METHODS["alphaedge"], aggregate_every=EVERY, **changes)
     make = partial(exact, partial(deepfm, SHOP.fields))
     return Fleet(SHOP, make, method, Online(Adam(0.01), row_optimizer=Adagrad(0.1)), capacity)
 

@@ -30,7 +30,7 @@ from benchmarks.common import arguments, report
 NEWCOMER, KNOWN_PEER, NEW_IDS = "newcomer", "known peer", "rows of new ids"  # kinds of requests
 SCHEMA, SECRET = "0123456789abcdef", b"a secret of the fleet"
 FLOAT32_BYTES = 4
-MOVED = 0.5  # the threshold on changes that is measured besides
+MOVED = 0.2  # the threshold on changes that is measured besides
 METHODS = {
     "full": alphaedge(precision="full"),
     "bfloat16": alphaedge(precision="bfloat16"),

@@ -4,7 +4,8 @@ An edge **publishes** its model at an aggregation. In the published id tables on
 last publication change; a row that only its own mixing has moved stays as published. So a peer that holds an older
 publication needs only the changed rows to hold exactly this one.
 
-In how many bytes numbers are published is in ``core.compression``.
+In how many bytes numbers are published is in ``core.compression``. Keys, headers and what a live edge deflates on the
+way are not counted here.
 """
 
 from collections.abc import Sequence

@@ -14,7 +14,7 @@ from torch import Tensor
 from alphaedge.edge.learning.id_tables import fit_columns
 from alphaedge.edge.learning.publication import PulledModel
 from alphaedge.edge.peers.key_lists import KeyList, unpack_places
-from alphaedge.edge.peers.number_format import check_names, checked_floats, is_of_rows, unpack_dense, unpack_rows
+from alphaedge.edge.peers.number_format import check_names, checked_floats, unpack_dense, unpack_rows
 from alphaedge.edge.peers.wire import unpack_answer
 from alphaedge.errors import KeyListError, ModelRefused
 
@@ -45,7 +45,7 @@ class ExpectedAnswer:
             raise ModelRefused(f"schema {about.schema} does not mix with this edge's schema {self.schema}")
         if about.number < max(1, self.holds) or about.records < 0:
             raise ModelRefused(f"publication {about.number} with {about.records} records; {self.holds} is already held")
-        check_names(tensors, () if self.rows_only else self.statistics, len(self.rows), rows_only=self.rows_only)
+        check_names(tensors, self.statistics, len(self.rows), rows_only=self.rows_only)
         keys = tuple(self._keys(t, tensors[f"places.{t}"]) for t in range(len(self.rows)))
         rows = tuple(self._rows(tensors, t, len(found)) for t, found in enumerate(keys))
         return PulledModel(
@@ -55,19 +55,20 @@ class ExpectedAnswer:
             {} if self.rows_only else {n: self._statistic(tensors, n, own) for n, own in self.statistics.items()},
             keys,
             rows,
-            sum(tensor.nbytes for name, tensor in tensors.items() if is_of_rows(name)),
+            sum(tensors[f"rows.{t}"].nbytes for t in range(len(self.rows))),
         )
 
     def _dense(self, tensors: Mapping[str, Tensor]) -> Tensor:
         kind = self.dense.dtype
-        found = unpack_dense(tensors, len(self.dense), kind)
+        found = unpack_dense(tensors["dense"], len(self.dense), kind)
         _check_size("dense", found, rms(self.dense))
         return found.to(kind)
 
     def _rows(self, tensors: Mapping[str, Tensor], table: int, count: int) -> Tensor:
         own, kind = self.rows[table], self.dense.dtype
         width, told = own.shape[1], self.told[table]
-        rows, tallies = unpack_rows(tensors, table, count=count, width=width, told=told, dtype=kind)
+        found = tensors[f"rows.{table}"]
+        rows, tallies = unpack_rows(found, table, count=count, width=width, told=told, dtype=kind)
         tallies = fit_columns(_checked_tallies(table, tallies), told - width)
         _check_size(f"rows.{table}", rows, max(rms(own), rms(self.dense)))
         return torch.cat([rows, tallies], dim=1).to(kind)

@@ -82,9 +82,7 @@ def max_answer_bytes(
     for own, keys in zip(rows, listed.keys, strict=True):
         width = (own.shape[1] + COLUMNS * tallies) * max(own.element_size(), MIN_NUMBER_BYTES)
         size += len(keys) * width + -(-len(keys) // 8)
-    # Besides the tensors that every answer has: scales of the dense part, and scales and tallies of each table.
-    tensors = len(whole) + 1 + 4 * len(rows)
-    return HEAD_BYTES + TENSOR_HEAD_BYTES * tensors + size
+    return HEAD_BYTES + TENSOR_HEAD_BYTES * (len(whole) + 2 * len(rows)) + size
 
 
 def unpack_request(
@@ -130,9 +128,9 @@ def pack_pull(
 
     widths: how many numbers of a row are parameters, per table; the others are its tally.
     """
-    tensors = {} if rows_only else pack_dense(pull.dense, precision)
+    tensors = {} if rows_only else {"dense": pack_dense(pull.dense, precision)}
     for t, (rows, width) in enumerate(zip(pull.rows, widths or [r.shape[1] for r in pull.rows], strict=True)):
-        tensors |= pack_rows(t, rows, width, precision)
+        tensors[f"rows.{t}"] = pack_rows(rows, width, precision)
     tensors |= {} if rows_only else {f"buffer.{name}": b for name, b in pull.statistics.items()}
     tensors |= {f"places.{t}": pack_places(listed.keys[t], keys) for t, keys in enumerate(pull.keys)}
     about = AnswerHeader(schema=schema, number=pull.number, records=pull.records)

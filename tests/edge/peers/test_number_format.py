@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from alphaedge.core.compression import BLOCK, Precision, compress_dense, compres
 from alphaedge.core.tally import COLUMNS
 from alphaedge.edge.learning.publication import PulledModel, PullRequest
 from alphaedge.edge.peers.answer_check import ExpectedAnswer
+from alphaedge.edge.peers.number_format import pack_dense, pack_rows, unpack_dense, unpack_rows
 from alphaedge.edge.peers.wire import max_answer_bytes, pack_pull, pack_request
 from alphaedge.errors import ModelRefused
 
@@ -70,6 +72,23 @@ def test_no_answer_is_larger_than_what_the_receiver_allows(precision: Precision,
 @pytest.mark.parametrize("precision", ["bfloat16", "full"])
 def test_int8_takes_fewer_bytes_than(precision: Precision) -> None:
     assert len(packed(published("int8"))) < len(packed(published(precision), precision))
+
+
+@given(st.integers(0, 5), st.integers(1, 5), st.sampled_from([0, COLUMNS]), st.integers(0, 100))
+def test_any_number_of_rows_arrives_as_it_was_published(count: int, width: int, tallies: int, seed: int) -> None:
+    numbers = torch.rand(count, width + tallies, generator=torch.Generator().manual_seed(seed))
+    sent = compress_rows(numbers, numbers[:, :0], width, "int8").published
+    kind: dict[str, Any] = {"count": count, "width": width, "told": width + tallies, "dtype": torch.float32}
+    parameters, told = unpack_rows(pack_rows(sent, width, "int8"), 0, **kind)
+    assert torch.equal(parameters, sent[:, :width])
+    assert torch.equal(told[:, :tallies], sent[:, width:])
+
+
+@given(st.integers(1, 3 * BLOCK), st.integers(0, 100))
+def test_a_dense_part_of_any_size_arrives_as_it_was_published(size: int, seed: int) -> None:
+    numbers = torch.rand(size, generator=torch.Generator().manual_seed(seed))
+    sent = compress_dense(numbers, NONE, "int8").published
+    assert torch.equal(unpack_dense(pack_dense(sent, "int8"), size, torch.float32), sent)
 
 
 def test_a_peer_that_tells_no_tallies_is_read_by_one_that_has_them_and_the_other_way_round() -> None:

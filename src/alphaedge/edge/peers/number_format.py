@@ -19,6 +19,7 @@ from alphaedge.core.tally import COLUMNS
 from alphaedge.errors import ModelRefused
 
 _FLOATS: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_NO_BYTES: Final = torch.empty(0, dtype=torch.uint8)
 
 
 def pack_dense(dense: Tensor, precision: Precision) -> Tensor:
@@ -69,6 +70,8 @@ def unpack_rows(
         return parameters, tallies
     allowed = [count * row_bytes(width, numbers, 0, "int8") for numbers in (width, width + columns)]
     data = _inflate(name, rows, allowed)
+    if not count:
+        return torch.empty(0, width, dtype=dtype), torch.empty(0, columns, dtype=dtype)
     codes, halves = data[: count * width], data[count * width :].view(-1, 2, count)
     scales = _checked_scales(name, _whole(halves[0]))
     parameters = expand(Codes(codes.view(torch.int8).view(width, count).T, scales.unsqueeze(1)), width, dtype)
@@ -95,12 +98,14 @@ def _checked_scales(name: str, scales: Tensor) -> Tensor:
 
 def _planes(numbers: Tensor) -> list[Tensor]:
     """The first bytes of bfloat16 numbers [N], and their second bytes."""
-    return list(numbers.contiguous().view(torch.uint8).view(-1, 2).T)
+    data = numbers.view(torch.int16).numpy().tobytes()
+    return [torch.frombuffer(bytearray(data[place::2]), dtype=torch.uint8) if data else _NO_BYTES for place in (0, 1)]
 
 
 def _whole(planes: Tensor) -> Tensor:
     """Numbers [N] from their bytes [2, N]."""
-    return planes.T.contiguous().view(torch.bfloat16).squeeze(1)
+    both = np.ascontiguousarray(planes.numpy().T).reshape(-1)
+    return torch.from_numpy(both).view(torch.bfloat16)
 
 
 def _deflate(parts: Sequence[Tensor]) -> Tensor:

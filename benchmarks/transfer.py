@@ -12,9 +12,8 @@ from typing import final
 
 import torch
 
-from alphaedge.core.exchange import Precision
 from alphaedge.core.gradients import OneAtATime
-from alphaedge.core.methods import alphaedge
+from alphaedge.core.methods import Method, alphaedge
 from alphaedge.core.model import Model
 from alphaedge.data import movielens
 from alphaedge.data.stream import Dataset
@@ -32,6 +31,19 @@ from benchmarks.common import arguments, report
 NEWCOMER, KNOWN_PEER, NEW_IDS = "newcomer", "known peer", "rows of new ids"  # kinds of requests
 SCHEMA, SECRET = "0123456789abcdef", b"a secret of the fleet"
 FLOAT32_BYTES = 4
+MOVED = 0.2  # the threshold on changes that is measured besides
+METHODS = {
+    "full": alphaedge(precision="full"),
+    "bfloat16": alphaedge(precision="bfloat16"),
+    "int8": alphaedge(precision="int8"),
+    "int8, moved": alphaedge(precision="int8", min_change=MOVED),
+}
+FIGURES = {  # the share of an average pull, and bytes of the rows of new ids
+    "full": ("changed_over_full", "first_sight_bytes"),
+    "bfloat16": ("bf16_over_full", "bf16_first_sight_bytes"),
+    "int8": ("int8_over_full", "int8_first_sight_bytes"),
+    "int8, moved": ("int8_moved_over_full", "int8_moved_first_sight_bytes"),
+}
 
 
 @final
@@ -81,11 +93,11 @@ class Edge:
         self.traffic[kind].add(Traffic(1, len(request), len(answer), answering.model_bytes()))
 
 
-def measure(data: Dataset, settings: Settings, *, precision: Precision) -> dict[str, Traffic]:
-    """Let all edges learn from the stream; return their traffic by kind."""
+def measure(data: Dataset, settings: Settings, method: Method) -> dict[str, Traffic]:
+    """Let all edges learn from the stream by a method; return their traffic by kind."""
     torch.manual_seed(0)
     first = settings.base.make(data)
-    edges = _start_edges(data, settings, first, precision)
+    edges = _start_edges(data, settings, first, method)
     keys = _keys_by_field(data, first)
     for number, batch in _batches_in_order(data, settings.size):
         stream, part = data.streams[number], slice(batch * settings.size, (batch + 1) * settings.size)
@@ -102,9 +114,9 @@ def measure(data: Dataset, settings: Settings, *, precision: Precision) -> dict[
     return total
 
 
-def _start_edges(data: Dataset, settings: Settings, first: Model, precision: Precision) -> dict[str, Edge]:
+def _start_edges(data: Dataset, settings: Settings, first: Model, method: Method) -> dict[str, Edge]:
     """Create one edge per stream, all with the parameters of the first model."""
-    method, parameters = alphaedge(precision=precision), first.module.state_dict()
+    parameters = first.module.state_dict()
     edges: dict[str, Edge] = {}
     for number in range(len(data.streams)):
         model = settings.base.make(data)
@@ -182,30 +194,31 @@ def _run_round(edge: Edge, edges: dict[str, Edge]) -> None:
 
 def main() -> None:
     """Print the shares and write the figures."""
-    options = arguments("Bytes of a pull as a share of the sender's whole model.")
+    options = arguments(
+        "Bytes of a pull as a share of the sender's whole model.",
+        rows={"type": int, "metavar": "N", "help": "learn from so many events after the first quarter, not from all"},
+        only={"choices": list(FIGURES), "help": "measure only this setting"},
+    )
     if options.quick:
         settings = Settings(store=Store(edges=4, events=2000))
         data = synthetic(settings.store)
     else:
         settings = Settings(data="movielens")
-        data = movielens.load()
+        data = movielens.load().window(options.rows)
     rows, figures = [], {}
-    precisions: tuple[Precision, ...] = ("full", "bfloat16")
-    for precision in precisions:
-        bfloat16 = precision == "bfloat16"
-        by_kind = measure(data, settings, precision=precision)
+    for name in [options.only] if options.only else FIGURES:
+        by_kind = measure(data, settings, METHODS[name])
         pulls = Traffic()
         for kind in (NEWCOMER, KNOWN_PEER):
             pulls.add(by_kind[kind])
-        if not bfloat16:
+        share, new_ids = FIGURES[name]
+        if name == "full":
             figures["known_peer_over_full"] = by_kind[KNOWN_PEER].share
-        figures["bf16_over_full" if bfloat16 else "changed_over_full"] = pulls.share
-        new_ids = by_kind[NEW_IDS].bytes / pulls.requests
-        figures["bf16_first_sight_bytes" if bfloat16 else "first_sight_bytes"] = new_ids
+        figures |= {share: pulls.share, new_ids: by_kind[NEW_IDS].bytes / pulls.requests}
         for kind, traffic in [*sorted(by_kind.items()), ("all pulls", pulls)]:
             rows.append(
                 [
-                    f"{'bfloat16' if bfloat16 else 'float32'}, {kind}",
+                    f"{name}, {kind}",
                     f"{traffic.requests:,}",
                     f"{traffic.request_bytes / traffic.requests:,.0f}",
                     f"{traffic.answer_bytes / traffic.requests:,.0f}",

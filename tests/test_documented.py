@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LIVE = {"demo", "status", "dashboard", "replay"}  # commands that need running edges: test_live_commands.py
 # Benchmarks that measure one process: in this one, which has loaded torch and its compiler.
-WITHOUT_PROCESSES = {"engine", "aggregation", "data_sets", "transfer"}
+WITHOUT_PROCESSES = {"engine", "aggregation", "data_sets", "transfer", "compression"}
 SMALL = ["--edges", "4", "--events", "400", "--jobs", "1"]
 
 
@@ -101,7 +101,9 @@ def test_every_file_that_the_readme_names_exists() -> None:
         pytest.param("whole_runs", {"synthetic"}, marks=pytest.mark.long),
         ("data_sets", {"world-clusters", "world-shifting"}),
         ("private_intersection", {"multiplication_us", "pulls"}),
-        ("transfer", {"changed_over_full", "known_peer_over_full", "bf16_over_full"}),
+        ("transfer", {"changed_over_full", "known_peer_over_full", "bf16_over_full", "int8_over_full"}),
+        ("compression", {"full", "bfloat16", "int8", "int8, 0.5"}),
+        ("private_step", {"mlp", "deepfm", "convolution", "attention"}),
         ("startup", {"import alphaedge", "alphaedge --help", "alphaedge status --help", "alphaedge edge init"}),
         pytest.param(
             "limits", {"refused: a gzip bomb of 100 MB", "peers: refused: a gzip bomb"}, marks=pytest.mark.long

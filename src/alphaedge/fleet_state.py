@@ -81,7 +81,8 @@ class FleetState(msgspec.Struct, frozen=True, kw_only=True):
     """A simulated fleet at its end. builtin: the name of its base model; None for one of the user's own.
 
     tensors: by edge and name. ``mixed.*`` and ``home.*`` are its models, ``rows.T`` the values, by number, that have a
-    row in id table T, the least recently used first; ``events.FIELD``, ``events.labels`` are the events since.
+    row in id table T, the least recently used first; ``residual`` and ``residual.T`` are what rounding has left out of
+    the last publication (core.compression); ``events.FIELD``, ``events.labels`` are the events since.
     """
 
     method: str

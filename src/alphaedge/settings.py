@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from alphaedge.core.exchange import Precision
+from alphaedge.core.compression import Precision
 from alphaedge.core.home import Home
 from alphaedge.core.methods import METHODS, Method, method, private
 from alphaedge.core.online import Online
@@ -75,9 +75,10 @@ class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     ``aggregate_every`` (E), ``pull_ahead``, ``peers`` (K), ``replace`` (K') and ``select_every`` (m) apply to every
     method that has them. ``aggregation`` and ``selection`` are import paths of rules of your own,
-    ``package.module:name``, ``precision`` is that of published numbers, and ``privacy`` what edges promise about their
-    users, for every method that uses peers. The rest applies to the learned methods only. Except for the first five and
-    ``privacy``, nothing applies to the methods named ``-paper``, which are literal readings.
+    ``package.module:name``, ``precision`` is that of published numbers, ``min_change`` the fraction by which a row must
+    change to be published anew, and ``privacy`` what edges promise about their users, for every method that uses peers.
+    The rest applies to the learned methods only. Except for the first five and ``privacy``, nothing applies to the
+    methods named ``-paper``, which are literal readings.
     """
 
     aggregate_every: int | None = None
@@ -94,6 +95,7 @@ class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     train_ahead: bool | None = None
     adopt_rows: bool | None = None
     precision: Precision | None = None
+    min_change: float | None = None
     tallies: Literal["own", "shared"] | None = None
     home: bool | None = None
     trial: bool | None = None
@@ -131,7 +133,7 @@ class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             chosen = replace(chosen, aggregation=make_object("method.aggregation", self.aggregation))
         if self.selection is not None:
             chosen = replace(chosen, selection=make_object("method.selection", self.selection))
-        return _replace(chosen, precision=self.precision)
+        return _replace(chosen, precision=self.precision, min_change=self.min_change)
 
 
 def _load(spec: str) -> Method:

@@ -6,25 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alphaedge.core.exchange import as_published, number_bytes, traffic
+from alphaedge.core.exchange import traffic
 
 DENSE, ROWS, WIDTHS = 1000, (6, 4), (12, 8)
-
-
-@given(st.floats(-(2.0**100), 2.0**100, width=32))
-def test_what_is_published_in_bfloat16_has_three_digits_and_is_published_again_as_it_is(number: float) -> None:
-    one = torch.tensor([number])
-    rounded = as_published(one, "bfloat16")
-    assert rounded.dtype == one.dtype
-    assert abs(float(rounded - one)) <= abs(number) / 256
-    assert torch.equal(as_published(rounded, "bfloat16"), rounded)
-    assert torch.equal(rounded.bfloat16().to(one.dtype), rounded), "nothing is lost on the way"
-
-
-def test_full_precision_leaves_numbers_as_they_are() -> None:
-    one = torch.rand(5)
-    assert as_published(one, "full") is one
-    assert (number_bytes(one, "full"), number_bytes(one.double(), "full"), number_bytes(one, "bfloat16")) == (4, 8, 2)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 3), st.integers(1, 3))

@@ -171,6 +171,9 @@ def test_an_unknown_method_is_refused_and_the_known_ones_named(name: object) -> 
         ({"aggregate_every": 2.5}, "aggregate_every"),
         ({"statistics": "global"}, "statistics"),
         ({"publish": "all"}, "publish"),
+        ({"precision": "int4"}, "precision"),
+        ({"min_change": -0.1}, "min_change"),
+        ({"min_change": float("inf")}, "min_change"),
     ],
 )
 def test_impossible_settings_are_refused(make: Callable[..., Method], settings: dict[str, object], field: str) -> None:

@@ -138,6 +138,26 @@ def test_the_configuration_says_which_value_of_the_label_is_1(tmp_path: Path) ->
     assert msgspec.to_builtins(model_metadata(config))["parameters"] == {"task": "classify", "classes": ("no", "yes")}
 
 
+def test_what_rounding_left_out_is_taken_along(tmp_path: Path) -> None:
+    path = write(shop_frame(1000), tmp_path / "part.csv")
+    method = MethodSettings(aggregate_every=EVERY, peers=2, precision="int8", min_change=0.1)
+    chosen = msgspec.structs.replace(settings(path), method=method)
+    simulate(chosen, keep_state="alphaedge").save(tmp_path / "results")
+    fleet, state = (
+        init_fleet(tmp_path / "results", tmp_path / "fleet", now=NOW),
+        FleetState.read(tmp_path / "results" / STATE_FILE),
+    )
+    for edge, tensors in zip(fleet.edges, state.tensors, strict=True):
+        folder = tmp_path / "fleet" / edge.name
+        learner = LearningLoop(load_config(folder / "edge.toml"), folder).learner
+        assert (learner.method.precision, learner.method.min_change) == ("int8", 0.1)
+        assert torch.equal(learner.publication.residual, tensors["residual"])
+        for t, table in enumerate(learner.tables):
+            found = table.residual[table.residual.any(1)]
+            kept = tensors[f"residual.{t}"]
+            assert sorted(found.tolist()) == sorted(kept[kept.any(1)].tolist()) != []
+
+
 def test_an_edge_without_a_round_starts_from_its_events_alone(tmp_path: Path) -> None:
     frame = shop_frame(1200)
     few = frame.filter((pl.col("shop") != "Bergen") | (pl.int_range(pl.len()) > 1120))

@@ -70,6 +70,14 @@ def test_so_it_does_under_all_conditions(tmp_path: Path, conditions: Conditions)
     assert found.pulls.equals(whole.pulls)
 
 
+def test_so_it_does_when_publications_are_compressed(tmp_path: Path) -> None:
+    method = MethodSettings(aggregate_every=5, precision="int8", min_change=0.2)
+    settings = SHARED | {"methods": ["alphaedge"], "method": method}
+    whole, found = simulate(**settings), interrupted(tmp_path, 0.6, **settings)
+    assert found.scores.equals(whole.scores)
+    assert found.pulls.equals(whole.pulls)
+
+
 def test_a_checkpoint_of_another_simulation_is_refused(tmp_path: Path) -> None:
     settings = SHARED | {"methods": ["fedweight"], "method": SHORT}
     die_at(tmp_path, 0.5, **settings)

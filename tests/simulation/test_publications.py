@@ -1,5 +1,6 @@
 """What others may pull: only rows that were trained since change, and old generations stay as they were."""
 
+import pytest
 import torch
 
 from alphaedge.core.state import ModelState
@@ -118,8 +119,8 @@ def test_edges_in_different_generations_publish_together() -> None:
 def test_a_newcomer_starts_from_the_named_publications_of_others() -> None:
     some = models()
     found = Publications(some, 2, (), [t.width for t in some.tables])
-    trained = [torch.ones_like(flags) for flags in nothing_trained(some)]
     for _ in range(3):
+        trained = [torch.ones_like(flags) for flags in nothing_trained(some)]
         move(some, 1.0)
         found.publish(torch.tensor([0]), some, trained, torch.ones(EDGES, dtype=torch.long))
     published = some.copy()
@@ -142,3 +143,35 @@ def test_running_statistics_are_published_where_they_are_mixed() -> None:
     pool = found.statistics["layers.1.running_mean"]
     assert torch.equal(pool[1, 1], some.buffers["layers.1.running_mean"][1])
     assert torch.equal(pool[1, 0], torch.zeros(6))
+
+
+def test_what_stays_below_the_threshold_is_published_once_it_has_added_up() -> None:
+    some = models()
+    found = Publications(some, 2, (), [t.width for t in some.tables], 0, "full", 0.5)
+    trained = [torch.ones_like(flags) for flags in nothing_trained(some)]
+    records = torch.ones(EDGES, dtype=torch.long)
+    edge, row = torch.tensor([0]), some.tables[1].value[0, 2]
+    row[:] = torch.tensor([3.0, 0.0, 4.0])
+    found.publish(edge, some, trained, records)
+    assert not trained[1][0].any(), "what was never published is published, whatever it is"
+    for moved, version in ((2.0, 1), (2.4, 1), (2.6, 3)):
+        row[1] = moved
+        trained[1][0, 2] = True
+        found.publish(edge, some, trained, records)
+        newest = int(found.number[0]) % 2
+        assert int(found.version[1][newest, 0, 2]) == (version if version == 1 else int(found.number[0]))
+        assert bool(trained[1][0, 2]) == (version == 1), "it waits for the next time"
+    assert found.tables[1][newest, 0, 2].tolist() == pytest.approx([3.0, 2.6, 4.0])
+
+
+def test_what_rounding_leaves_out_comes_with_the_next_publication() -> None:
+    some = models()
+    found = Publications(some, 2, (), [t.width for t in some.tables], 0, "int8")
+    records, total = torch.ones(EDGES, dtype=torch.long), torch.zeros_like(some.tables[1].value[0])
+    for _ in range(50):
+        trained = [torch.ones_like(flags) for flags in nothing_trained(some)]
+        found.publish(torch.arange(EDGES), some, trained, records)
+        total += found.tables[1][int(found.number[0]) % 2, 0]
+    rows = some.tables[1].value[0]
+    torch.testing.assert_close(total + found.residual_rows[1][0], 50 * rows, rtol=0, atol=1e-4)
+    assert not torch.equal(found.tables[1][0, 0], found.tables[1][1, 0]), "two publications of a row that stood still"

@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 import torch
 
-from alphaedge.core.exchange import as_published
 from alphaedge.core.methods import Method, alphaedge, private
 from alphaedge.core.privacy.settings import Privacy
 from alphaedge.core.rules.selection.random import Random
@@ -48,21 +47,17 @@ def test_what_is_published_is_the_released_model_whatever_happens(
             place = number % world.published.depth
             seen.append(edge)
             released = world.releases.models
-            expected = as_published(released.dense[edge], world.published.precision)
-            assert torch.equal(world.published.dense[place, edge], expected)
+            assert torch.equal(world.published.dense[place, edge], released.dense[edge])
             told = world.releases.told()
             for t, (pool, version) in enumerate(zip(world.published.tables, world.published.version, strict=True)):
                 rows = version[place, edge] == number
                 assert not (rows & ~told[t][edge]).any()
-                assert torch.equal(
-                    pool[place, edge][rows],
-                    as_published(released.tables[t].value[edge][rows][:, : pool.shape[3]], "bfloat16"),
-                )
+                assert torch.equal(pool[place, edge][rows], released.tables[t].value[edge][rows][:, : pool.shape[3]])
             assert world.announced[world.own[edge]][-1][1] == {}  # no shares
             assert int(world.published.records[place, edge]) == world.releases.done[edge] * world.batches.size
 
     monkeypatch.setattr(World, "publish", watched)
-    run(private(alphaedge(), privacy), conditions=conditions)
+    run(private(alphaedge(precision="full"), privacy), conditions=conditions)
     assert len(seen) > 8
 
 

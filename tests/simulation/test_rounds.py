@@ -12,7 +12,7 @@ from torch import Tensor
 
 from alphaedge import Conditions, Learned, Method, simulate
 from alphaedge.core.aggregation import HeldModels
-from alphaedge.core.exchange import as_published
+from alphaedge.core.compression import compress_dense
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.methods import alphaedge, alphaedge_paper, fedweight, noagg, nops, uniweight
 from alphaedge.core.round import Round
@@ -24,6 +24,10 @@ from alphaedge.simulation.world import World
 from .fleets import linear, measured, seen, shop, shop_data, shop_model, shortened
 
 SIZE = 5
+
+
+def rounded(numbers: Tensor) -> Tensor:
+    return compress_dense(numbers, numbers[..., :0], "bfloat16").published
 
 
 class PublicationWatch:
@@ -53,18 +57,18 @@ class PublicationWatch:
             real_start(published, state, *args)
             for edge in range(len(state)):
                 tables = [torch.full_like(t.value[edge], torch.nan) for t in state.tables]  # never trained
-                self.log[edge] = [[as_published(state.dense[edge], "bfloat16"), *tables]]
+                self.log[edge] = [[rounded(state.dense[edge]), *tables]]
 
         def publish(
             published: Publications, edges: Tensor, state: ModelState, trained: list[Tensor], records: Tensor
         ) -> None:
+            to_publish = [flags.clone() for flags in trained]
             real_publish(published, edges, state, trained, records)
             for edge in edges.tolist():
                 tables = []
-                for table, flags, before in zip(state.tables, trained, self.log[edge][-1][1:], strict=True):
-                    rows = as_published(table.value[edge], "bfloat16")
-                    tables.append(torch.where(flags[edge].unsqueeze(1), rows, before))
-                self.log[edge].append([as_published(state.dense[edge], "bfloat16"), *tables])
+                for table, flags, before in zip(state.tables, to_publish, self.log[edge][-1][1:], strict=True):
+                    tables.append(torch.where(flags[edge].unsqueeze(1), rounded(table.value[edge]), before))
+                self.log[edge].append([rounded(state.dense[edge]), *tables])
 
         def group_mix(world: World, edges: list[int]) -> None:
             mixing = [e for e in edges if any(world.present(e))]

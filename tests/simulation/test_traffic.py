@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from alphaedge import Conditions, Dataset, Field, Greedy, Learned, MethodSettings, Random, Stream, simulate
-from alphaedge.core.exchange import Precision
+from alphaedge.core.compression import Precision
 from alphaedge.core.methods import alphaedge, nops, randps, uniweight
 from alphaedge.simulation import engine
 from alphaedge.simulation.world import World
@@ -128,7 +128,7 @@ def test_full_is_at_least_common_is_at_least_changed() -> None:
     assert share["nops"] < share["randps"]
 
 
-@pytest.mark.parametrize(("precision", "size"), [("bfloat16", 2), ("full", 4)])
+@pytest.mark.parametrize(("precision", "size"), [("int8", 3 + 2), ("bfloat16", 3 * 2), ("full", 3 * 4)])
 @pytest.mark.parametrize("method", ["alphaedge", "fedweight"])
 def test_without_id_tables_there_is_nothing_to_save(method: str, precision: Precision, size: int) -> None:
     found = simulate(
@@ -139,7 +139,21 @@ def test_without_id_tables_there_is_nothing_to_save(method: str, precision: Prec
         method=MethodSettings(aggregate_every=5, precision=precision),
     )
     sent = found.summary()["methods"][method]["bytes"]
-    assert sent["full"] == sent["common"] == sent["changed"] == 3 * size * found.pulls["count"].sum() > 0
+    assert sent["full"] == sent["common"] == sent["changed"] == size * found.pulls["count"].sum() > 0
+
+
+def test_a_row_in_int8_is_a_byte_for_each_number_and_two_for_its_scale() -> None:
+    found = run(visits([[0, 3], [3, 5]]), methods={"m": uniweight(aggregate_every=EVERY, precision="int8")})
+    dense, user, item = 4 + 2, 2 + 2, 3 + 2
+    assert pulled(found, 0) == {"full": dense + user + 2 * item, "common": dense + item, "changed": dense + item}
+
+
+def test_rows_that_have_hardly_moved_are_not_pulled_again() -> None:
+    found = run(
+        visits([[3] * 8, [3, 3, 3, 3, 6, 6, 6, 6]]),
+        methods={"m": uniweight(aggregate_every=EVERY, adopt_rows=False, min_change=1e9)},
+    )
+    assert pulled(found, 0)["changed"] == 4 * DENSE + ITEM_ROW, "item 3 is published once"
 
 
 def test_several_seeds_add_up() -> None:

@@ -33,6 +33,7 @@ METHOD_FIELDS: Final[Mapping[str, tuple[str, str]]] = {
     "train_on_aggregation": ("", "train_on_aggregation"),
     "train_ahead": ("", "train_ahead"),
     "precision": ("", "precision"),
+    "min_change": ("", "min_change"),
     "tallies": ("", "tallies"),
     "adopt_rows": ("", "adopt_rows"),
     "home": ("", "home"),
@@ -88,7 +89,10 @@ METHOD_KEYS: Final[Mapping[str, str]] = {
     "method.remember": "whether a former neighbour that is chosen again gets back the weight that it had",
     "method.train_on_aggregation": "whether the batches that the weights were learned on are trained on after the mix",
     "method.train_ahead": "whether the mixed model trains on the batches that wait for the mix while they wait",
-    "method.precision": "of the models that peers pull: `bfloat16` is half the bytes, with three digits",
+    "method.precision": "of the models that peers pull: `bfloat16` is half the bytes, with three digits; `int8` is "
+    "about a third, and what rounding leaves out comes with the next publication",
+    "method.min_change": "a trained row is published anew if it differs from what was published of it by more than "
+    "this fraction, in its parameters or in the events of its tally; 0 publishes every one",
     "method.tallies": "whether an edge knows only its own tallies of ids, or those of its peers as well",
     "method.aggregation": "import path of your own aggregation rule, `package.module:name`",
     "method.selection": "import path of your own selection rule, `package.module:name`",

@@ -4,29 +4,15 @@ An edge **publishes** its model at an aggregation. In the published id tables on
 last publication change; a row that only its own mixing has moved stays as published. So a peer that holds an older
 publication needs only the changed rows to hold exactly this one.
 
-Numbers are published in ``bfloat16``, as a rule: half the bytes with three digits, which no score has noticed
-(docs/decisions/0018). They are rounded when they are published, not on their way, so that everybody who holds a
-publication holds the same. Running statistics have the units of users' numbers and are not rounded.
+In how many bytes numbers are published is in ``core.compression``. Keys, headers and what a live edge deflates on the
+way are not counted here.
 """
 
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple, final
+from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
-
-Precision = Literal["bfloat16", "full"]
-BFLOAT16_BYTES: Final = 2
-
-
-def as_published(numbers: Tensor, precision: Precision) -> Tensor:
-    """Parameters and tallies as they are published: rounded, in the type that they have."""
-    return numbers.bfloat16().to(numbers.dtype) if precision == "bfloat16" else numbers
-
-
-def number_bytes(numbers: Tensor, precision: Precision) -> int:
-    """Bytes of one number of a publication on its way."""
-    return BFLOAT16_BYTES if precision == "bfloat16" else numbers.element_size()
 
 
 @final

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, final
 
 from alphaedge.core.aggregation import Aggregation
-from alphaedge.core.exchange import Precision
+from alphaedge.core.compression import PRECISIONS, Precision
 from alphaedge.core.home import Home
 from alphaedge.core.model import TableLayout
 from alphaedge.core.privacy.settings import Privacy
@@ -70,7 +70,10 @@ class Method:
     adopt_rows: whether an id that only peers know starts from their weighted mean (cold start).
     publish: what peers may pull: the model as ``"trained"``, published before the mix, or as ``"mixed"``, after it.
         A mixed model holds little of the edge's own last training, and every further mix thins that again.
-    precision: of published numbers: ``"bfloat16"``, half the bytes with three digits, or ``"full"`` (core.exchange).
+    precision: of published numbers: ``"bfloat16"``, half the bytes with three digits, ``"int8"``, about a third of the
+        bytes, or ``"full"`` (core.compression).
+    min_change: a trained row is published anew if it differs from what was published of it by more than this fraction,
+        in its parameters or in the events of its tally; smaller changes add up until they do. 0 publishes every one.
     statistics: running statistics (buffers) stay ``"local"`` or are ``"mixed"`` like parameters.
     tallies: whether an edge knows only its ``"own"`` tallies of ids, or pulls those of its peers as well, ``"shared"``
         (core.tally).
@@ -89,6 +92,7 @@ class Method:
     adopt_rows: bool = True
     publish: Literal["trained", "mixed"] = "trained"
     precision: Precision = "bfloat16"
+    min_change: float = 0.0
     statistics: Literal["local", "mixed"] = "local"
     tallies: Literal["own", "shared"] = "own"
     home: Home | None = None
@@ -101,7 +105,8 @@ class Method:
         check_number("aggregate_every", self.aggregate_every, low=1, whole=True)
         check_number("pull_ahead", self.pull_ahead, low=0, high=self.aggregate_every - 1, whole=True)
         check_choice("publish", self.publish, ["trained", "mixed"])
-        check_choice("precision", self.precision, ["bfloat16", "full"])
+        check_choice("precision", self.precision, PRECISIONS)
+        check_number("min_change", self.min_change, low=0)
         check_choice("statistics", self.statistics, ["local", "mixed"])
         check_choice("tallies", self.tallies, ["own", "shared"])
         if self.privacy is not None and self.publish == "mixed":

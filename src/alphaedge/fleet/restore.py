@@ -18,6 +18,7 @@ from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.inputs.features import Features
 from alphaedge.edge.inputs.numbering import key_of
 from alphaedge.edge.learning.checkpoints import Progress
+from alphaedge.edge.learning.id_tables import fit_columns
 from alphaedge.edge.learning.learner import Examples, Learner
 from alphaedge.edge.learning.loop import make_learner
 from alphaedge.edge.learning.publication import Publication
@@ -138,7 +139,9 @@ def _restore(learner: Learner, own: EdgeState, tensors: Mapping[str, Tensor], na
             name: tensors.get(f"published.{name}", tensors[f"mixed.buffer.{name}"])
             for name in learner.model.statistics()
         }
-        learner.publication = Publication(own.publication, own.published_records, tensors["published"], statistics)
+        dense = tensors["published"]
+        residual = tensors.get("residual", dense[:0])  # an earlier version's states have none
+        learner.publication = Publication(own.publication, own.published_records, dense, statistics, residual)
     if own.own is not None:
         # Peers' models are not in the state: each is pulled whole once, and only its changes after that.
         known = {names[j]: replace(link, publication=-1, pulled_at=-1) for j, link in own.known.items()}
@@ -165,3 +168,7 @@ def _restore_rows(learner: Learner, t: int, keys: Tensor, tensors: Mapping[str, 
     table.known_since[rows] = torch.where(since < 0, learner.aggregations, since)
     table.trained[rows], table.version[rows] = tensors[f"trained.{t}"], tensors[f"version.{t}"]
     table.published[rows] = tensors[f"published.{t}"]
+    residual = tensors.get(f"residual.{t}")
+    if residual is not None:
+        table.residual = fit_columns(table.residual, residual.shape[1])
+        table.residual[rows] = residual

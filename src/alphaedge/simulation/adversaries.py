@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from alphaedge.attacks.attack import Attack, Forgery, Scene
-from alphaedge.core.exchange import as_published
+from alphaedge.core.compression import compress_dense, compress_rows
 from alphaedge.simulation.publications import Publications
 
 if TYPE_CHECKING:
@@ -29,17 +29,18 @@ class Adversaries:
         self._start = {edge: start[edge].clone() for edge in self._edges}
         self.first: dict[int, list[Tensor]] = {}  # by edge, its first publication: the dense part, then the tables
 
-    def forge(self, world: "World", edges: Sequence[int], trained: Sequence[Tensor]) -> None:
-        """Forge the newest publications of those edges that are hostile. trained: their rows that were published."""
+    def forge(self, world: "World", edges: Sequence[int]) -> None:
+        """Forge the newest publications of those edges that are hostile: the rows that were published anew."""
         for edge in edges:
             if edge in self._edges:
-                self._forge(world, edge, [rows[edge] for rows in trained])
+                self._forge(world, edge)
 
-    def _forge(self, world: "World", edge: int, trained: Sequence[Tensor]) -> None:
+    def _forge(self, world: "World", edge: int) -> None:
         published, number = world.published, int(world.published.number[edge])
         slot, records = number % published.depth, published.records
         if edge not in self.first:
             self.first[edge] = [part[slot, edge].clone() for part in (published.dense, *published.tables)]
+        trained = [version[slot, edge] == number for version in published.version]
         if self._attack.claims_all_rows:
             trained = [torch.ones_like(rows) for rows in trained]
             for rows in trained:
@@ -56,13 +57,16 @@ class Adversaries:
         first = Forgery(dense, before, {}, forgery.records)
         accomplices = [other for other in self._hostile[run] if other != local]
         self._attack.forge(forgery, Scene(self._start[edge], number, first, victim, accomplices, rng))
-        published.dense[slot, edge] = as_published(forgery.dense, published.precision)
+        none = forgery.dense[:0]  # a forger adds nothing that was left out before
+        published.dense[slot, edge] = compress_dense(forgery.dense, none, published.precision).published
         records[slot, edge] = forgery.records
         for name, value in forgery.statistics.items():
             published.statistics[name][slot, edge] = value
         forged = zip(forgery.rows, forgery.tallies, strict=True)
-        for table, version, place, parts in zip(published.tables, published.version, places, forged, strict=True):
-            table[slot, edge, place] = as_published(torch.cat(parts, dim=1), published.precision)
+        targets = zip(published.tables, published.version, places, forged, widths, strict=True)
+        for table, version, place, parts, width in targets:
+            made = compress_rows(torch.cat(parts, dim=1), parts[0][:, :0], width, published.precision)
+            table[slot, edge, place] = made.published
             version[slot, edge, place] = number
         world.announced[self._own[edge]][-1] = (world.moment[edge], dict(forgery.shares))
 

@@ -136,6 +136,9 @@ def _tensors(engine: Engine) -> Iterator[tuple[str, Tensor]]:
     for t, (table, version) in enumerate(zip(published.tables, published.version, strict=True)):
         yield f"published.table.{t}", table
         yield f"published.version.{t}", version
+    yield "published.residual", published.residual_dense
+    for t, residual in enumerate(published.residual_rows):
+        yield f"published.residual.{t}", residual
     for name, statistic in published.statistics.items():
         yield f"published.statistic.{name}", statistic
     yield "records", world.records

@@ -68,7 +68,7 @@ class EndState:
             shares=world.announced[world.own[edge]][-1][1],
         )
         found = {f"published.{name}": pool_[pool, edge] for name, pool_ in world.published.statistics.items()}
-        found["published"] = world.published.dense[pool, edge]
+        found["published"], found["residual"] = world.published.dense[pool, edge], world.published.residual_dense[edge]
         found |= _events(self._data, edge, first)
         for name, state in (("mixed", world.models), ("home", world.home)):
             if state is not None:
@@ -81,6 +81,7 @@ class EndState:
             found |= {f"known_since.{t}": since[edge, rows], f"trained.{t}": world.trained[t][edge, rows]}
             found[f"rows.{t}"] = world.batches.own_rows[t].named[edge, rows].long()
             found[f"published.{t}"] = world.published.tables[t][pool, edge, rows]
+            found[f"residual.{t}"] = world.published.residual_rows[t][edge, rows]
             found[f"version.{t}"] = world.published.version[t][pool, edge, rows].long()
             for name, state in (("mixed", world.models), ("home", world.home)):
                 if state is not None:

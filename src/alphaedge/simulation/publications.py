@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from alphaedge.core.aggregation import HeldModels
-from alphaedge.core.exchange import Precision, as_published
+from alphaedge.core.compression import Precision, compress_dense, compress_rows, has_moved, residual_columns
 from alphaedge.core.start import median
 from alphaedge.core.state import ModelState
 
@@ -33,7 +33,8 @@ class Publications:
     which publication a row last changed, 0 for a row that its edge has never trained; such rows are zero here.
 
     All are in one pool, of ``depth * n`` places and some more for guests: publications of other shards. told: how many
-    numbers of a row are published, per id table. precision: see ``core.exchange``.
+    numbers of a row are published, per id table. precision, min_change: see ``core.compression``; ``residual_dense``
+    and ``residual_rows`` are what rounding has left out of the newest publications.
     """
 
     def __init__(
@@ -44,9 +45,10 @@ class Publications:
         told: Sequence[int],
         guests: int = 0,
         precision: Precision = "full",
+        min_change: float = 0.0,
     ) -> None:
         n, device = len(state), state.device
-        self.depth, self.n, self.precision = depth, n, precision
+        self.depth, self.n, self.precision, self.min_change = depth, n, precision, min_change
         size = depth * n + guests
         self.number = torch.zeros(n, dtype=torch.long, device=device)
         self.all_records = torch.zeros(size, dtype=torch.long, device=device)
@@ -58,7 +60,11 @@ class Publications:
         self.all_statistics = {
             name: state.buffers[name].new_zeros(size, *state.buffers[name].shape[1:]) for name in statistics
         }
-        self.dense[:] = as_published(state.dense, precision)
+        self.residual_dense = state.dense.new_zeros(n, residual_columns(state.dense.shape[1], precision))
+        self.residual_rows = [
+            t.value.new_zeros(n, t.value.shape[1], residual_columns(t.width, precision)) for t in state.tables
+        ]
+        self.dense[:] = compress_dense(state.dense, self.residual_dense, precision).published
         for name, pool in self.statistics.items():
             pool[:] = state.buffers[name]
 
@@ -91,7 +97,11 @@ class Publications:
         return {name: self._own(pool) for name, pool in self.all_statistics.items()}
 
     def publish(self, edges: Tensor, state: ModelState, trained: list[Tensor], records: Tensor) -> None:
-        """Publish the named edges of the state; ``trained[t]`` [n, rows + 1] are their rows to publish anew."""
+        """Publish the named edges of the state.
+
+        ``trained[t]`` [n, rows + 1] are their rows to publish anew, if they have moved. It is False afterwards for
+        those that were published; the others wait for the next time.
+        """
         for some in torch.split(edges, _BLOCK):
             self._publish(some, state, trained, records)
 
@@ -99,11 +109,13 @@ class Publications:
         before = self.number[edges] % self.depth
         self.number[edges] += 1
         now = self.number[edges] % self.depth
-        self.dense[now, edges] = as_published(state.dense[edges], self.precision)
+        made = compress_dense(state.dense[edges], self.residual_dense[edges], self.precision)
+        self.dense[now, edges], self.residual_dense[edges] = made
         self.records[now, edges] = records[edges]
         for name, pool in self.statistics.items():
             pool[now, edges] = state.buffers[name][edges]
-        for table, pool, version, flags in zip(state.tables, self.tables, self.version, trained, strict=True):
+        tables = zip(state.tables, self.tables, self.version, self.residual_rows, trained, strict=True)
+        for table, pool, version, residual, flags in tables:
             if self.depth > 1:
                 pool[now, edges] = pool[before, edges]
                 version[now, edges] = version[before, edges]
@@ -111,9 +123,17 @@ class Publications:
             numbers = pool.shape[-1]
             source = edges[which] * table.value.shape[1] + row
             target = now[which] * table.value.shape[0] * table.value.shape[1] + source
-            rows = table.value.view(-1, table.value.shape[-1]).index_select(0, source)
-            pool.view(-1, numbers).index_copy_(0, target, as_published(rows[:, :numbers], self.precision))
+            rows = table.value.view(-1, table.value.shape[-1]).index_select(0, source)[:, :numbers]
+            if self.min_change:
+                held = pool.view(-1, numbers).index_select(0, target)
+                due = has_moved(rows, held, table.width, self.min_change) | (version.view(-1)[target] == 0)
+                which, source, target, rows = which[due], source[due], target[due], rows[due]
+            left = residual.flatten(0, 1)  # a view
+            made = compress_rows(rows, left.index_select(0, source), table.width, self.precision)
+            pool.view(-1, numbers).index_copy_(0, target, made.published)
+            left.index_copy_(0, source, made.residual)
             version.view(-1).index_copy_(0, target, self.number[edges][which].to(torch.int32))
+            flags.view(-1)[source] = False
 
     def places(self, edges: Tensor, numbers: Tensor) -> Tensor:
         """Places in the pool of publications, by edge and number."""

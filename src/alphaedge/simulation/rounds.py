@@ -6,8 +6,10 @@ from typing import NamedTuple, TypeVar, final
 import torch
 from torch import Tensor
 
-from alphaedge.core.exchange import number_bytes, traffic
+from alphaedge.core.compression import dense_bytes, row_bytes
+from alphaedge.core.exchange import traffic
 from alphaedge.core.round import Round, mix, select
+from alphaedge.core.state import TableState
 from alphaedge.core.tally import COLUMNS
 from alphaedge.simulation.publications import Parcel
 from alphaedge.simulation.run_log import Mix
@@ -204,11 +206,13 @@ def _log_pulls(
 ) -> None:
     """Count the bytes of what each edge pulls; what it holds already is as of before this round."""
     held = [[world.links[e].known[j] for j in world.links[e].neighbours] for e in edges]
-    width, models = slot.shape[1], world.models
-    each = number_bytes(models.dense, world.method.precision)
+    width, models, precision = slot.shape[1], world.models, world.method.precision
+    each = models.dense.element_size()
     cost = traffic(
-        dense_bytes=models.dense.shape[1] * each,
-        row_bytes=[_row_numbers(world, pool) * each for pool in world.published.all_tables],
+        dense_bytes=dense_bytes(models.dense.shape[1], each, precision),
+        row_bytes=[
+            _row_bytes(world, *shapes) for shapes in zip(models.tables, world.published.all_tables, strict=True)
+        ],
         held_rows=[(version[slot] > 0).sum(2) for version in world.published.all_version],
         versions=world.published.versions(slot, rows),
         known_since=[_asked_since(world, since[edges]) for since in world.known_since],
@@ -222,9 +226,12 @@ def _log_pulls(
         world.log.beyond_start[edge] += sum(n == 0 and answered for n, answered in zip(numbers, there, strict=True))
 
 
-def _row_numbers(world: World, pool: Tensor) -> int:
-    """Numbers of a row that a pull takes: parameters and tally; with privacy the tally alone."""
-    return pool.shape[2] if world.releases is None else COLUMNS
+def _row_bytes(world: World, table: TableState, pool: Tensor) -> int:
+    """Bytes of a row in a pull: of its parameters and its tally; with privacy of the tally alone."""
+    each, precision = pool.element_size(), world.method.precision
+    if world.releases is not None:
+        return row_bytes(0, COLUMNS, each, precision)
+    return row_bytes(table.width, pool.shape[2], each, precision)
 
 
 def _asked_since(world: World, since: Tensor) -> Tensor:

@@ -84,7 +84,7 @@ class World:
             self.releases = Releases(method.privacy, gradients.model, models, batches)
         told = [method.told(table) for table in gradients.model.tables]
         depth = generations(method, conditions, timelines)
-        self.published = Publications(models, depth, statistics, told, guests, method.precision)
+        self.published = Publications(models, depth, statistics, told, guests, method.precision, method.min_change)
         # These are of every edge of the fleet, by its number; all else is of the edges here.
         self.published_at: list[list[float]] = [[] for _ in range(total)]  # the moments, from the first on
         self.announced: list[list[Announcement]] = [[(-1.0, {})] for _ in range(total)]  # the last two of each edge
@@ -221,9 +221,7 @@ class World:
             self.published.publish(some, models, trained, records)
             for edge in learned:
                 self.published_at[self.own[edge]].append(self.moment[edge])
-            self.adversaries.forge(self, learned, trained)
-            for flags in self.trained:
-                flags[some] = False
+            self.adversaries.forge(self, learned)
         told = {self.own[edge]: self.announced[self.own[edge]][-1] for edge in edges}
         for rank, (news, published) in enumerate(gather(self.shards, (told, [self.own[e] for e in learned]))):
             if rank != self.shards.rank:

@@ -4,10 +4,12 @@ import random
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from alphaedge.core.compression import Precision, residual_columns
 from alphaedge.core.online import Online
 from alphaedge.core.rules.optimizer.adam import Adam
 from alphaedge.edge.learning.checkpoints import Checkpoints, Progress
@@ -45,10 +47,38 @@ def live_with_restarts(fleet: Fleet, folder: Path) -> list[torch.Tensor]:
     return found
 
 
-def test_after_restarts_at_any_moment_the_state_is_that_of_a_run_without(tmp_path: Path) -> None:
-    """The same predictions to the last bit."""
-    for one, two in zip(shop_fleet().live(), live_with_restarts(shop_fleet(), tmp_path), strict=True):
+COMPRESSED: dict[str, Any] = {"precision": "int8", "min_change": 0.2}
+
+
+@pytest.mark.parametrize("changes", [{}, COMPRESSED], ids=["as it is", "compressed"])
+def test_after_restarts_at_any_moment_the_state_is_that_of_a_run_without(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    """The same predictions to the last bit, and the same numbers left out of what was published."""
+    undisturbed, disturbed = shop_fleet(**changes), shop_fleet(**changes)
+    for one, two in zip(undisturbed.live(), live_with_restarts(disturbed, tmp_path), strict=True):
         assert torch.equal(one, two)
+    for name in undisturbed.names:
+        mine, theirs = undisturbed.edges[name], disturbed.edges[name]
+        assert torch.equal(mine.publication.residual, theirs.publication.residual)
+        assert bool(mine.publication.residual.any()) == bool(changes)
+        for one_table, other in zip(mine.tables, theirs.tables, strict=True):
+            assert torch.equal(one_table.residual, other.residual)
+            assert bool(one_table.residual.any()) == bool(changes)
+
+
+@pytest.mark.parametrize(("wrote", "reads"), [("bfloat16", "int8"), ("int8", "bfloat16")])
+def test_an_edge_goes_on_after_its_precision_was_changed(tmp_path: Path, wrote: Precision, reads: Precision) -> None:
+    fleet, other = shop_fleet(precision=wrote), shop_fleet(precision=reads)
+    fleet.live()
+    me, again = fleet.edges["0"], other.learner("0")
+    Checkpoints(tmp_path).save(me, "schema", Progress())
+    assert Checkpoints(tmp_path).restore(again, "schema") == (Progress(), [])
+    assert torch.equal(again.publication.dense, me.publication.dense)
+    again._publish()
+    assert again.publication.number == me.publication.number + 1
+    assert len(again.publication.residual) == residual_columns(len(again.publication.dense), reads)
+    assert all(t.residual.shape[1] == residual_columns(t.width, reads) for t in again.tables)
 
 
 def test_a_rules_numbers_survive_restarts(tmp_path: Path) -> None:

@@ -117,6 +117,8 @@ METHODS: dict[str, Method] = {
     "alphaedge, pulls ahead": alphaedge(selection=GREEDY, pull_ahead=3),
     "fedweight, pulls ahead": fedweight(pull_ahead=5),
     "mixed models are published": alphaedge(selection=GREEDY, publish="mixed"),
+    "in int8": alphaedge(selection=GREEDY, precision="int8"),
+    "in int8, rows that have moved": alphaedge(selection=GREEDY, precision="int8", min_change=0.2),
     "a rule of one's own": familiar(aggregation=Familiar(weight_batches=3), selection=NextInLine(), publish="mixed"),
     "a rule of one's own, random peers": familiar(selection=Random(peers=2), home=Home()),
     "a median": median(),
@@ -202,8 +204,8 @@ def test_running_statistics_are_learned_alike(name: str, statistics: str, publis
         assert_alike(fleet.edges[str(edge)].links, world.links[edge])
 
 
-def shop_fleet(capacity: int | None = None) -> Fleet:
-    method = replace(METHODS["alphaedge"], aggregate_every=EVERY)
+def shop_fleet(capacity: int | None = None, **changes: Any) -> Fleet:
+    method = replace(METHODS["alphaedge"], aggregate_every=EVERY, **changes)
     make = partial(exact, partial(deepfm, SHOP.fields))
     return Fleet(SHOP, make, method, Online(Adam(0.01), row_optimizer=Adagrad(0.1)), capacity)
 

@@ -196,6 +196,25 @@ def test_after_a_rollback_to_the_start_peers_can_pull_and_who_was_excluded_stays
     assert again.links.known[hostile].weight == 0
 
 
+def test_after_a_rollback_peers_get_all_rows_anew_however_little_they_have_moved(tmp_path: Path) -> None:
+    fleet = shop_fleet(min_change=1e9)
+    fleet.live()
+    bad, store = fleet.edges["0"], Checkpoints(tmp_path)
+    good, number = fleet.learner("0"), bad.publication.number
+    store.save(bad, "s", Progress())
+    store.restore(good, "s")
+    roll_back(good, bad, store, "s", Progress())
+    again = bad.anew()
+    store.restore(again, "s")
+    for _ in range(2):  # before its next publication, and after it
+        keys = tuple(torch.tensor(table.numbering.keys_by_row()) for table in again.tables)
+        none = tuple(known[:0] for known in keys)
+        answer = again.publication.answer(PullRequest(number, keys, none), again.tables)
+        for table, rows in zip(again.tables, answer.rows, strict=True):
+            assert len(rows) == int((table.version > 0).sum()) > 0
+        again._publish()
+
+
 def test_batches_undone_after_the_mix_count_as_well(tmp_path: Path) -> None:
     loop = learning(tmp_path, EVERY)
     loop.start_round()

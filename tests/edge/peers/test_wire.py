@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load, save
 
-from alphaedge.core.exchange import Precision, as_published
+from alphaedge.core.compression import Precision, compress_dense, compress_rows
 from alphaedge.edge.learning.publication import PulledModel, PullRequest
 from alphaedge.edge.peers import key_lists, wire
 from alphaedge.edge.peers.answer_check import MAX_SIZE_RATIO, ExpectedAnswer
@@ -63,8 +63,8 @@ def test_an_answer_arrives_as_it_was_sent() -> None:
 def test_what_is_published_in_bfloat16_arrives_in_fewer_bytes_as_it_was_published() -> None:
     rounded = replace(
         PULL,
-        dense=as_published(PULL.dense, "bfloat16"),
-        rows=tuple(as_published(rows, "bfloat16") for rows in PULL.rows),
+        dense=compress_dense(PULL.dense, PULL.dense[:0], "bfloat16").published,
+        rows=tuple(compress_rows(rows, rows[:, :0], rows.shape[1], "bfloat16").published for rows in PULL.rows),
     )
     whole, half = packed(rounded), packed(rounded, precision="bfloat16")
     assert len(half) < len(whole)

@@ -23,6 +23,7 @@ from safetensors.torch import load as decode
 from safetensors.torch import save as encode
 from torch import Tensor
 
+from alphaedge.core.compression import residual_columns
 from alphaedge.core.links import Link, Links
 from alphaedge.edge.inputs.numbering import Numbering
 from alphaedge.edge.learning.held_model import HeldModel
@@ -36,6 +37,7 @@ MAX_KEPT: Final = 2
 MAX_OTHER_SCHEMAS: Final = 3
 SPARE: Final = "spare.part"  # an old checkpoint that the next one overwrites
 PIECE_BYTES: Final = 1 << 18  # written and synced at once
+_ROW_STATE: Final = ("known_since", "trained", "version")  # of an id table, by row
 NAME: Final = re.compile(r"checkpoint-([0-9a-z]+)-(\d{12})-([0-9a-f]{32})\.safetensors")
 
 
@@ -206,7 +208,8 @@ def _header(learner: Learner, schema: str, progress: Progress) -> _Header:
 
 
 def _tensors(learner: Learner) -> dict[str, Tensor]:
-    found = {"evidence": learner.evidence, "unused": learner.unused, "published.dense": learner.publication.dense}
+    found = {"evidence": learner.evidence, "unused": learner.unused}
+    found |= {"published.dense": learner.publication.dense, "published.residual": learner.publication.residual}
     for who, state in learner.states.items():
         found |= {f"{who}.dense": state.dense, f"{who}.m": state.dense_m, f"{who}.v": state.dense_v}
         found[f"{who}.steps"] = state.steps
@@ -216,7 +219,7 @@ def _tensors(learner: Learner) -> dict[str, Tensor]:
     for t, table in enumerate(learner.tables):
         found[f"{t}.keys"] = torch.tensor(table.numbering.keys_by_row(), dtype=torch.long)
         found[f"{t}.order"] = torch.tensor(table.numbering.rows_by_last_use(), dtype=torch.long)
-        found |= {f"{t}.{name}": getattr(table, name) for name in ("known_since", "trained", "version", "published")}
+        found |= {f"{t}.{name}": getattr(table, name) for name in (*_ROW_STATE, "published", "residual")}
     found |= {f"published.buffer.{name}": b for name, b in learner.publication.statistics.items()}
     for peer, held in learner.held.items():
         found[f"held.{peer}.dense"] = held.dense
@@ -255,11 +258,17 @@ def unpack_state(learner: Learner, data: bytes, schema: str) -> Progress:
     for t, table in enumerate(learner.tables):
         table.numbering = numberings[t]
         told = table.published.shape[1]
-        for name in ("known_since", "trained", "version"):
+        for name in _ROW_STATE:
             setattr(table, name, tensors[f"{t}.{name}"])
         table.published = fit_columns(tensors[f"{t}.published"], told)
+        residual = tensors.get(f"{t}.residual", table.published[:, :0])  # earlier versions kept none
+        table.residual = fit_columns(residual, residual_columns(table.width, learner.method.precision))
+    dense = tensors["published.dense"]
     learner.publication = Publication(
-        *header.publication, tensors["published.dense"], _statistics(tensors, "published.buffer.")
+        *header.publication,
+        dense,
+        _statistics(tensors, "published.buffer."),
+        tensors.get("published.residual", dense[:0]),
     )
     learner.held = {peer: _held(learner, tensors, peer, *of) for peer, of in header.held.items()}
     learner.links = Links(header.own, list(header.neighbours), dict(header.known))

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from alphaedge.core.exchange import Precision, as_published
+from alphaedge.core.compression import Precision, compress_rows, has_moved, residual_columns
 from alphaedge.core.state import TableState
 from alphaedge.core.tally import COLUMNS
 from alphaedge.edge.inputs.lookup import NO_KEY, find_rows, initial_rows
@@ -23,7 +23,7 @@ class IdRows:
     copies: the table in the mixed model and, if there is one, in the home model; all grow alike. Per row:
     ``known_since`` is the aggregation at which its id appeared, ``trained`` whether it was trained since the last
     publication, ``version`` the publication in which it last changed (0: never trained), ``published`` its published
-    values, as far as peers are told.
+    values, as far as peers are told, ``residual`` what rounding has left out of them (``core.compression``).
 
     start: initial rows, of which the first ``width`` numbers are parameters. told: how many numbers are published.
     """
@@ -35,6 +35,7 @@ class IdRows:
         self.trained = torch.empty(0, dtype=torch.bool)
         self.version = torch.empty(0, dtype=torch.long)
         self.published = start.new_empty(0, told)
+        self.residual = start.new_empty(0, 0)
         self.moved: list[Tensor] = []  # rows that changed since take_changes()
         self.fresh: list[Admission] = []  # keys that got rows since then
         for copy in self._copies:
@@ -67,7 +68,7 @@ class IdRows:
             for copy in self._copies:
                 copy.value[0, fresh], copy.m[0, fresh], copy.v[0, fresh] = start, 0.0, 0.0
             self.known_since[fresh], self.trained[fresh] = aggregation, False
-            self.version[fresh], self.published[fresh] = 0, 0.0
+            self.version[fresh], self.published[fresh], self.residual[fresh] = 0, 0.0, 0.0
             self.moved.append(fresh)
             self.fresh += admitted
         rows = self.rows(keys)
@@ -102,11 +103,16 @@ class IdRows:
         fresh, self.moved, self.fresh = self.fresh, [], []
         return moved, fresh
 
-    def publish(self, number: int, precision: Precision) -> None:
-        """Publish the rows that were trained since the last publication."""
-        rows = self._copies[0].value[0, :-1][self.trained, : self.published.shape[1]]
-        self.published[self.trained], self.version[self.trained] = as_published(rows, precision), number
-        self.trained[:] = False
+    def publish(self, number: int, precision: Precision, min_change: float = 0.0) -> None:
+        """Publish the rows that were trained since they were last published, and have moved enough since."""
+        trained = self.trained.nonzero().squeeze(1)
+        values, told = self._copies[0].value[0], self.published.shape[1]
+        moved = has_moved(values[trained, :told], self.published[trained], self.width, min_change)
+        due = trained[moved | (self.version[trained] == 0)]
+        self.residual = fit_columns(self.residual, residual_columns(self.width, precision))
+        made = compress_rows(values[due, :told], self.residual[due], self.width, precision)
+        self.published[due], self.residual[due] = made
+        self.version[due], self.trained[due] = number, False
 
     def untrained(self) -> TableState:
         """The table with every row at its start."""
@@ -136,6 +142,7 @@ class IdRows:
         self.trained = F.pad(self.trained, (0, more))
         self.version = F.pad(self.version, (0, more))
         self.published = F.pad(self.published, (0, 0, 0, more))
+        self.residual = F.pad(self.residual, (0, 0, 0, more))
 
 
 def fit_columns(rows: Tensor, columns: int) -> Tensor:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from alphaedge.core.batch import Batch
-from alphaedge.core.exchange import as_published
+from alphaedge.core.compression import compress_dense
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.home import combine, no_evidence, parabola
 from alphaedge.core.links import Links
@@ -248,13 +248,13 @@ class Learner:
             return
         self.publication = self.snapshot(self.publication.number + 1)
         for table in self.tables:
-            table.publish(self.publication.number, self.method.precision)
+            table.publish(self.publication.number, self.method.precision, self.method.min_change)
 
     def snapshot(self, number: int) -> Publication:
         """The mixed model as a publication of that number; its rows are in the tables."""
         statistics = {name: self.mixed.buffers[name][0].clone() for name in self.model.statistics()}
-        dense = as_published(self.mixed.dense[0].clone(), self.method.precision)
-        return Publication(number, self.records, dense, statistics)
+        made = compress_dense(self.mixed.dense[0].clone(), self.publication.residual, self.method.precision)
+        return Publication(number, self.records, made.published, statistics, made.residual)
 
     def request(self, peer: str) -> PullRequest:
         """What to ask a neighbour for."""

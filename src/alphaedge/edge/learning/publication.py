@@ -50,12 +50,16 @@ class PulledModel:
 @final
 @dataclass
 class Publication:
-    """The last publication of an edge; number 0 means that there is none yet."""
+    """The last publication of an edge; number 0 means that there is none yet.
+
+    residual: what rounding has left out of the dense part (``core.compression``); the edge keeps it to itself.
+    """
 
     number: int = 0
     records: int = 0
     dense: Tensor = field(default_factory=lambda: torch.empty(0))
     statistics: dict[str, Tensor] = field(default_factory=dict)
+    residual: Tensor = field(default_factory=lambda: torch.empty(0))
 
     def answer(self, request: PullRequest, tables: Sequence[IdRows]) -> PulledModel:
         """Answer a peer's request."""

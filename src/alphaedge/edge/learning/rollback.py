@@ -42,8 +42,8 @@ def roll_back(found: Learner, bad: Learner, checkpoints: Checkpoints, schema: st
     if not found.publication.number:  # the start has published nothing, and peers may pull from now on
         found.publication = found.snapshot(0)
     found.publication.number = bad.publication.number
-    for table in found.tables:
-        table.trained |= table.version > 0
+    for table in found.tables:  # newer than what peers hold of the bad state, however little they have moved
+        table.version[table.version > 0] = bad.publication.number + 1
     for peer, link in bad.links.known.items():
         mine = found.links.known.setdefault(peer, Link(bad.method.aggregation.memory.start))
         mine.tried, mine.excess, mine.missed, mine.absences = link.tried, link.excess, link.missed, link.absences

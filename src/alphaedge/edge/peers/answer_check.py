@@ -11,10 +11,10 @@ from typing import Final, final
 import torch
 from torch import Tensor
 
-from alphaedge.core.tally import COLUMNS
 from alphaedge.edge.learning.id_tables import fit_columns
 from alphaedge.edge.learning.publication import PulledModel
 from alphaedge.edge.peers.key_lists import KeyList, unpack_places
+from alphaedge.edge.peers.number_format import check_names, checked_floats, unpack_dense, unpack_rows
 from alphaedge.edge.peers.wire import unpack_answer
 from alphaedge.errors import KeyListError, ModelRefused
 
@@ -22,9 +22,6 @@ from alphaedge.errors import KeyListError, ModelRefused
 MAX_SIZE_RATIO: Final = 100.0
 # The largest running statistic. They have the units of users' numbers, so an edge that is new has nothing to compare.
 MAX_STATISTIC: Final = 1e9
-
-
-DTYPES: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 @final
@@ -48,58 +45,44 @@ class ExpectedAnswer:
             raise ModelRefused(f"schema {about.schema} does not mix with this edge's schema {self.schema}")
         if about.number < max(1, self.holds) or about.records < 0:
             raise ModelRefused(f"publication {about.number} with {about.records} records; {self.holds} is already held")
-        tables = range(len(self.rows))
-        shapes = {"dense": self.dense.shape, **{f"buffer.{n}": b.shape for n, b in self.statistics.items()}}
-        shapes = {} if self.rows_only else shapes
-        names = set(shapes)
-        names |= {f"{what}.{t}" for t in tables for what in ("places", "rows")}
-        if set(tensors) != names:
-            raise ModelRefused(f"unexpected or missing tensors: {', '.join(sorted(set(tensors) ^ names))}")
-        keys = [self._keys(t, tensors[f"places.{t}"]) for t in tables]
-        for t in tables:
-            shapes[f"rows.{t}"] = torch.Size([len(keys[t]), self._numbers(t, tensors[f"rows.{t}"])])
-        own = {"dense": rms(self.dense), **{f"rows.{t}": max(rms(self.rows[t]), rms(self.dense)) for t in tables}}
-        for name, shape in shapes.items():
-            _check_numbers(name, tensors[name], shape)
-        for t in tables:
-            tensors[f"rows.{t}"], tallies = tensors[f"rows.{t}"].tensor_split([self.rows[t].shape[1]], dim=1)
-            tensors[f"tallies.{t}"] = fit_columns(_checked_tallies(t, tallies), self.told[t] - self.rows[t].shape[1])
-        for name, size in own.items():
-            if name in shapes:
-                _check_size(name, tensors[name], size)
-        for name, own_buffer in self.statistics.items():
-            if f"buffer.{name}" in shapes:
-                _check_statistic(name, tensors[f"buffer.{name}"].to(own_buffer.dtype), own_buffer)
-        kind = self.dense.dtype
+        check_names(tensors, self.statistics, len(self.rows), rows_only=self.rows_only)
+        keys = tuple(self._keys(t, tensors[f"places.{t}"]) for t in range(len(self.rows)))
+        rows = tuple(self._rows(tensors, t, len(found)) for t, found in enumerate(keys))
         return PulledModel(
             about.number,
             about.records,
-            tensors["dense"].to(kind) if "dense" in shapes else self.dense[:0],
-            {n: tensors[f"buffer.{n}"].to(b.dtype) for n, b in self.statistics.items() if f"buffer.{n}" in shapes},
-            tuple(keys),
-            tuple(torch.cat([tensors[f"rows.{t}"], tensors[f"tallies.{t}"]], dim=1).to(kind) for t in tables),
-            sum(tensors[f"{what}.{t}"].nbytes for t in tables for what in ("rows", "tallies")),
+            self.dense[:0] if self.rows_only else self._dense(tensors),
+            {} if self.rows_only else {n: self._statistic(tensors, n, own) for n, own in self.statistics.items()},
+            keys,
+            rows,
+            sum(tensors[f"rows.{t}"].nbytes for t in range(len(self.rows))),
         )
 
-    def _numbers(self, table: int, rows: Tensor) -> int:
-        """How many numbers the rows of an answer may have: a peer may tell its tallies or not, as its method has it."""
-        plain = self.rows[table].shape[1]
-        return plain if rows.ndim == 2 and rows.shape[1] == plain else max(plain + COLUMNS, self.told[table])
+    def _dense(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        kind = self.dense.dtype
+        found = unpack_dense(tensors["dense"], len(self.dense), kind)
+        _check_size("dense", found, rms(self.dense))
+        return found.to(kind)
+
+    def _rows(self, tensors: Mapping[str, Tensor], table: int, count: int) -> Tensor:
+        own, kind = self.rows[table], self.dense.dtype
+        width, told = own.shape[1], self.told[table]
+        found = tensors[f"rows.{table}"]
+        rows, tallies = unpack_rows(found, table, count=count, width=width, told=told, dtype=kind)
+        tallies = fit_columns(_checked_tallies(table, tallies), told - width)
+        _check_size(f"rows.{table}", rows, max(rms(own), rms(self.dense)))
+        return torch.cat([rows, tallies], dim=1).to(kind)
+
+    def _statistic(self, tensors: Mapping[str, Tensor], name: str, own: Tensor) -> Tensor:
+        found = checked_floats(f"buffer.{name}", tensors[f"buffer.{name}"], own.shape).to(own.dtype)
+        _check_statistic(name, found, own)
+        return found
 
     def _keys(self, table: int, places: Tensor) -> Tensor:
         try:
             return unpack_places(self.listed.keys[table], places)
         except KeyListError as error:
             raise ModelRefused(f"places.{table}: {error}") from None
-
-
-def _check_numbers(name: str, tensor: Tensor, shape: torch.Size) -> None:
-    if tensor.shape != shape:
-        raise ModelRefused(f"{name} has shape {tuple(tensor.shape)}, not {tuple(shape)}")
-    if tensor.dtype not in DTYPES:
-        raise ModelRefused(f"{name} has type {tensor.dtype}, not floating point of 2, 4 or 8 bytes")
-    if not bool(torch.isfinite(tensor).all()):
-        raise ModelRefused(f"{name} is not finite")
 
 
 def _checked_tallies(table: int, tallies: Tensor) -> Tensor:

@@ -31,8 +31,9 @@ class PendingPull:
     @property
     def max_bytes(self) -> int:
         """The largest answer to it."""
-        wanted = self.expected
-        return max_answer_bytes(wanted.dense, wanted.statistics, wanted.rows, wanted.listed, rows_only=wanted.rows_only)
+        ask = self.expected
+        parts = ask.dense, ask.statistics, ask.rows, ask.listed
+        return max_answer_bytes(*parts, tallies=True, rows_only=ask.rows_only)
 
 
 @final
@@ -134,7 +135,8 @@ class Pulls:
     def _answer(self, peer: str, request: PullRequest, listed: KeyList, *, rows_only: bool) -> bytes:
         with self._count_work(peer):
             pull = self.learner.publication.answer(request, self.learner.tables)
-            return pack_pull(pull, listed, self.schema, self.learner.method.precision, rows_only=rows_only)
+            precision, widths = self.learner.method.precision, [table.width for table in self.learner.tables]
+            return pack_pull(pull, listed, self.schema, precision, widths=widths, rows_only=rows_only)
 
     def work(self, peer: str) -> float:
         """Seconds of CPU that the requests of a peer have taken since the start."""

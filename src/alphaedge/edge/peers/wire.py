@@ -15,15 +15,17 @@ from safetensors.torch import load as decode
 from safetensors.torch import save as encode
 from torch import Tensor
 
-from alphaedge.core.exchange import Precision
+from alphaedge.core.compression import Precision
+from alphaedge.core.tally import COLUMNS
 from alphaedge.edge.learning.publication import PulledModel, PullRequest
 from alphaedge.edge.peers.key_lists import KEY_BYTES, KeyList, declared_count, pack_keys, pack_places, unpack_keys
+from alphaedge.edge.peers.number_format import pack_dense, pack_rows
 from alphaedge.edge.peers.wire_keys import KeyCipher
 from alphaedge.errors import KeyListError, KeyListForgotten, ModelRefused, PeerRequestTooLarge
 
 HEAD_BYTES: Final = 4096  # of a request or an answer, besides its keys and tensors
 TENSOR_HEAD_BYTES: Final = 256  # what a safetensors header says about one tensor, besides its name
-MIN_NUMBER_BYTES: Final = 4  # a peer sends 4 bytes per number, or 2; more only if this edge has more itself
+MIN_NUMBER_BYTES: Final = 4  # a peer sends 4 bytes per number, or fewer; more only if this edge has more itself
 Ciphers = Callable[[bytes], KeyCipher]
 """The cipher under a wire secret, by the secret's name; raises ``SecretUnknown``."""
 Count = Annotated[int, Meta(ge=-(2**53), le=2**53)]  # exact as a float
@@ -71,16 +73,23 @@ def max_request_bytes(keys: int) -> int:
 
 
 def max_answer_bytes(
-    dense: Tensor, statistics: Mapping[str, Tensor], rows: Sequence[Tensor], listed: KeyList, *, rows_only: bool = False
+    dense: Tensor,
+    statistics: Mapping[str, Tensor],
+    rows: Sequence[Tensor],
+    listed: KeyList,
+    *,
+    tallies: bool = False,
+    rows_only: bool = False,
 ) -> int:
     """The largest answer to a request. dense, statistics, rows: this edge's own, whose shapes the peer's have.
 
     listed: the key list of the request. The answer may have a row, and has a bit, for each of its keys.
+    tallies: whether a row may have its tally behind it.
     """
     whole = {} if rows_only else {"dense": dense, **statistics}
     size = sum(max(one.nbytes, MIN_NUMBER_BYTES * one.numel()) + len(name) for name, one in whole.items())
     for own, keys in zip(rows, listed.keys, strict=True):
-        width = own.shape[1] * max(own.element_size(), MIN_NUMBER_BYTES)
+        width = (own.shape[1] + COLUMNS * tallies) * max(own.element_size(), MIN_NUMBER_BYTES)
         size += len(keys) * width + -(-len(keys) // 8)
     return HEAD_BYTES + TENSOR_HEAD_BYTES * (len(whole) + 2 * len(rows)) + size
 
@@ -117,13 +126,21 @@ def unpack_request(
 
 
 def pack_pull(
-    pull: PulledModel, listed: KeyList, schema: str, precision: Precision = "full", *, rows_only: bool = False
+    pull: PulledModel,
+    listed: KeyList,
+    schema: str,
+    precision: Precision = "full",
+    *,
+    widths: Sequence[int] = (),
+    rows_only: bool = False,
 ) -> bytes:
-    """Encode an answer. precision: that the numbers were published in, so that nothing is lost on the way."""
-    tensors = {} if rows_only else {"dense": pull.dense}
-    tensors |= {f"rows.{t}": rows for t, rows in enumerate(pull.rows)}
-    if precision == "bfloat16":
-        tensors = {name: x.bfloat16() for name, x in tensors.items()}
+    """Encode an answer. precision: that the numbers were published in, so that nothing is lost on the way.
+
+    widths: how many numbers of a row are parameters, per table; the others are its tally.
+    """
+    tensors = {} if rows_only else {"dense": pack_dense(pull.dense, precision)}
+    for t, (rows, width) in enumerate(zip(pull.rows, widths or [r.shape[1] for r in pull.rows], strict=True)):
+        tensors[f"rows.{t}"] = pack_rows(rows, width, precision)
     tensors |= {} if rows_only else {f"buffer.{name}": b for name, b in pull.statistics.items()}
     tensors |= {f"places.{t}": pack_places(listed.keys[t], keys) for t, keys in enumerate(pull.keys)}
     about = AnswerHeader(schema=schema, number=pull.number, records=pull.records)

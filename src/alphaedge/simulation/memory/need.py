@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
+from alphaedge.core.compression import residual_columns
 from alphaedge.core.methods import Method
 from alphaedge.core.model import Model
 from alphaedge.data.stream import Dataset
@@ -58,10 +59,11 @@ class Need:
         named = sum(len(table.fields) for table in model.tables)  # ids of an event
         noted = sum(count * 9 for count, _ in rows)  # whether and since when an edge knows a row
         published = dense + statistics + tables + sum(count * 4 for count, _ in rows)
+        residuals = dense + tables if residual_columns(1, method.precision) else 0
         of_batch = size * named * max((width for _, width in rows), default=0)
         return cls(
             models=edges * (copies * (3 * (dense + tables) + statistics) + noted),
-            published=edges * generations * published if peers else 0,
+            published=edges * (generations * published + residuals) if peers else 0,
             events=0 if events_on_disk else events * (2 * event + 8 * named),
             scores=events * (2 * number + 4) + events // size * 100 + edges * 4_000,
             training=7 * dense + 5 * of_batch + size * (3 * (event + 8 * named) + _ACTIVATIONS),

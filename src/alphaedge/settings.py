@@ -59,7 +59,7 @@ class PrivacySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     rate: float = 0.01
     tables: tuple[str, ...] = ()
     lot_batches: int = 1
-    tally_batches: int = 50
+    tally_batches: int = 100
     total_epsilon: float | None = None
 
     def __post_init__(self) -> None:

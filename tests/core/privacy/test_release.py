@@ -19,7 +19,7 @@ from alphaedge.core.model import Model
 from alphaedge.core.privacy.accountant import NOISE_DELTA, mu_of
 from alphaedge.core.privacy.clipping import lengths, shrink, weighted_sum
 from alphaedge.core.privacy.lot import Lot, users_of
-from alphaedge.core.privacy.mechanism import Mechanism
+from alphaedge.core.privacy.mechanism import GRADIENT_PART, Mechanism
 from alphaedge.core.privacy.per_example import PerExampleGradients
 from alphaedge.core.privacy.release import PrivateLearning, Released
 from alphaedge.core.privacy.settings import Privacy
@@ -142,7 +142,7 @@ def test_no_user_adds_more_than_the_clips_to_any_sum(seed: int, user: int, scale
     assert (sums[0] - sums[1]).norm() <= mechanism.clip * tolerance
     assert (tallies[0] - tallies[1]).norm() <= mechanism.tally_clip * tolerance
     assert (moves[0] - moves[1]).norm() <= mechanism.statistics_clip * tolerance
-    sigma = mechanism.gradient_noise / mechanism.clip * (0.6**0.5)  # of the whole mechanism, all of it for the bins
+    sigma = mechanism.gradient_noise / mechanism.clip * GRADIENT_PART**0.5  # of the whole mechanism, all of it for the bins
     assert (bins[0] - bins[1]).norm() * sigma <= mechanism.scale_noise * tolerance
 
 

@@ -20,9 +20,9 @@ from alphaedge.core.privacy.accountant import NOISE_DELTA, noise_multiplier, row
 from alphaedge.core.privacy.settings import Privacy
 from alphaedge.errors import check_choice
 
-GRADIENT_PART: Final = 0.6  # w^2 of each part, as far as a model has it
-TALLY_PART: Final = 0.3
-STATISTICS_PART: Final = 0.1
+GRADIENT_PART: Final = 0.35  # w^2 of each part, as far as a model has it (docs/decisions/0021)
+TALLY_PART: Final = 0.6
+STATISTICS_PART: Final = 0.05
 USUAL_EVENTS: Final = 16  # of one user in a lot: what clips of sums over a user's events allow for
 THRESHOLDS: Final = 256  # computed at once
 

@@ -49,7 +49,7 @@ class Privacy:
     rate: float = 0.01
     tables: tuple[str, ...] = ()
     lot_batches: int = 1
-    tally_batches: int = 50
+    tally_batches: int = 100
     total_epsilon: float | None = None
 
     def __post_init__(self) -> None:

@@ -142,7 +142,9 @@ def test_no_user_adds_more_than_the_clips_to_any_sum(seed: int, user: int, scale
     assert (sums[0] - sums[1]).norm() <= mechanism.clip * tolerance
     assert (tallies[0] - tallies[1]).norm() <= mechanism.tally_clip * tolerance
     assert (moves[0] - moves[1]).norm() <= mechanism.statistics_clip * tolerance
-    sigma = mechanism.gradient_noise / mechanism.clip * GRADIENT_PART**0.5  # of the whole mechanism, all of it for the bins
+    sigma = (
+        mechanism.gradient_noise / mechanism.clip * GRADIENT_PART**0.5
+    )  # of the whole mechanism, all of it for the bins
     assert (bins[0] - bins[1]).norm() * sigma <= mechanism.scale_noise * tolerance
 
 
@@ -187,16 +189,19 @@ def test_only_ids_of_released_tables_with_much_behind_them_are_told() -> None:
     assert not shown[4:].any()
 
 
-def test_an_id_that_one_user_stands_behind_is_not_told_however_often_it_comes() -> None:
+def test_an_id_that_only_one_user_has_named_in_a_window_is_not_told() -> None:
     private = shop(Privacy(user="user", tables=("item",), tally_batches=1))
     model = private.gradients.model
     released, noise = private.start(ModelState.start([model], [0])), Loud(1)
-    for _ in range(40):
-        raw = [torch.zeros(1, LOT, dtype=torch.long), torch.full((1, LOT), 7), torch.randn(1, LOT, 2)]
+    for step in range(40):
+        item = 7 if step == 1 else 3  # after the lot of scales, one lot of one user's item
+        users = torch.zeros(1, LOT, dtype=torch.long) if step == 1 else torch.arange(LOT).unsqueeze(0) % 6
+        raw = [users, torch.full((1, LOT), item), torch.randn(1, LOT, 2)]
         inputs, rows = compact(raw, model.tables)
         batch = Batch(tuple(inputs), tuple(rows), torch.ones(1, LOT))
         private.step(released, torch.tensor([0]), lot_of(model, batch), noise)
-        assert not private.told(released)[ITEMS].any()
+        assert not private.told(released)[ITEMS][0, 7]
+    assert private.told(released)[ITEMS][0, 3]
 
 
 def test_noise_of_a_row_does_not_tell_when_it_was_first_named() -> None:

@@ -9,7 +9,7 @@ A private step takes a **lot**, the events since the last one, and moves the rel
 Everything that a step reads besides the lot is public: the released model itself, which knows nothing but what earlier
 steps have told. Rows of id tables stay at their public start, since noise would drown what a few events teach a row:
 of an id, only the tally is told. It is told from the moment on at which the noisy count passes a threshold that no row
-passes, but by chance of delta, on the strength of one user alone. Every row has the same noise, whenever it was named.
+passes, but by chance of delta, by what one user does in a window. Every row has the same noise, whenever it was named.
 """
 
 from dataclasses import dataclass

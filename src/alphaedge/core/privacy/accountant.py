@@ -70,8 +70,9 @@ def epsilon_after(privacy: Privacy, windows: int) -> float:
 def row_threshold(steps: int, *, noise: float, most: float, rows: int, delta: float) -> float:
     """The noisy count from which on a row may be told, after noise went over it so often.
 
-    If one user alone has named a row, in one window, then whether it passes shows that user. It does with a probability of at most
-    ``delta``, over all rows of the user and all times to come: the n-th time may err with delta / (rows n (n + 1)).
+    If one user alone has named a row, in one window, then whether it passes shows that user. It does with a probability
+    of at most ``delta``, over all rows of the user and all times to come: the n-th time may err with
+    delta / (rows n (n + 1)).
     (Thresholds on noisy counts are from Korolova et al., WWW 2009; Gaussian ones from Gopi et al., ICML 2020.)
 
     noise: of the count, each time. most: what one user adds to it in a window.

@@ -38,6 +38,20 @@ class Batch:
         return [Batch(each[:n], each[n:-1], each[-1]) for each in zip(*parts, strict=True)]
 
 
+def join(batches: Sequence[Batch], tables: Sequence[TableLayout]) -> Batch:
+    """Several batches of each of k edges as one, end to end; rows that several name are named several times."""
+    inputs = [list(batch.inputs) for batch in batches]
+    for t, table in enumerate(tables):
+        for number, batch in enumerate(batches):
+            for field in table.fields:
+                inputs[number][field] = batch.inputs[field] + number * batch.rows[t].shape[1]
+    return Batch(
+        tuple(torch.cat(x, dim=1) for x in zip(*inputs, strict=True)),
+        tuple(torch.cat(x, dim=1) for x in zip(*(batch.rows for batch in batches), strict=True)),
+        torch.cat([batch.labels for batch in batches], dim=1),
+    )
+
+
 def compact(inputs: Sequence[Tensor], tables: Sequence[TableLayout]) -> tuple[list[Tensor], list[Tensor]]:
     """Renumber the id fields of T batches: inputs [T, B, ...] -> (inputs with places, rows per table [T, C]).
 

@@ -20,13 +20,13 @@ from torch.nn import functional as F
 from alphaedge.core.aggregation import (
     MAX_RECORDS_RATIO,
     Mixing,
-    Objective,
     PeerMemory,
     Weights,
     mixture,
     normalise,
     take_part,
 )
+from alphaedge.core.objective import Objective
 from alphaedge.core.rules.optimizer.adam import Adam
 from alphaedge.errors import check_number
 

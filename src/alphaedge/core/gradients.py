@@ -243,16 +243,15 @@ class Stacked:
             call = vmap(one, (None, 0, None, 0), randomness="different")
             call = vmap(vmap(call, (0, 0, None, None), randomness="different"), randomness="different")
             outputs = call(values[:n_dense], values[n_dense:], list(b), list(x))
-            known = flat[-1].unsqueeze(1).expand(outputs.shape)
-            found: Tensor = vmap(self.model.loss.function)(outputs.flatten(0, 2), known.flatten(0, 2))
-            return [found.view(outputs.shape[:3])]
+            known = flat[-1].unsqueeze(1).expand(outputs.shape).flatten(0, 2)
+            return [vmap(self.model.loss.function)(outputs.flatten(0, 2), known).view(outputs.shape[:3])]
 
         _set_mode(self.model, False)
         flat, loop = [dense, *rows, *buffers.values(), *inputs, labels], OneAtATime(self.model)
         if self._nests is None:
             first = [r[:1] for r in rows], {n: b[:1] for n, b in buffers.items()}, [x[:1] for x in inputs], labels[:1]
-            expected = [loop.losses(dense[:1], *first)]
-            self._nests = _try(_with_autograd(stacked), lambda *_: expected, [x[:1] for x in flat])
+            expected = loop.losses(dense[:1], *first)
+            self._nests = _try(_with_autograd(stacked), lambda *_: [expected], [x[:1] for x in flat])
         if not self._nests:
             return loop.losses(dense, rows, buffers, inputs, labels)
         with torch.no_grad():

@@ -48,7 +48,7 @@ class NamedRows:
     def cut(self, parameters: Tensor) -> list[Tensor]:
         """Parameters [..., F] as the rows of each table, [..., C, width]."""
         parts = torch.split_with_sizes(parameters, [rows * width for rows, width in self.sizes], dim=-1)
-        return [part.unflatten(-1, size) for part, size in zip(parts, self.sizes, strict=True)]
+        return [part.view(*part.shape[:-1], *size) for part, size in zip(parts, self.sizes, strict=True)]
 
     def mixed(self, parameters: Tensor, batch: int) -> list[Tensor]:
         """Rows [g, C, columns] with the parameters [g, F] of a mixture. What is known of an id stays as it is."""
@@ -94,8 +94,9 @@ def probe_losses(
     labels = torch.stack([batch.labels for batch in batches], dim=1)
     examples = labels[0].numel() * (1 + differences.shape[1])
     found = []
-    for some in torch.arange(len(models), device=models.device).split(max(1, EXAMPLES_AT_ONCE // examples)):
-        here = slice(int(some[0]), int(some[-1]) + 1)
+    several = max(1, EXAMPLES_AT_ONCE // examples)
+    for start in range(0, len(models), several):
+        here = slice(start, start + several)
         rows = named.cut(_probes(named.own[here], named.differences[here], share)) if named else []
         buffers = {name: b[here] for name, b in models.buffers.items()}
         dense = _probes(models.dense[here], differences[here], share)

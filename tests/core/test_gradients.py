@@ -493,3 +493,35 @@ def test_both_engines_know_all_losses() -> None:
         model = ZOO["mlp"].model(loss=loss)
         run = run_of(ZOO["mlp"], model)
         _assert_same(parts(Stacked(model).gradient(*run)), parts(OneAtATime(model).gradient(*run)))
+
+
+@pytest.mark.parametrize("kind", ZOO)
+def test_losses_of_several_models_on_several_batches_are_those_of_one_after_the_other(kind: str) -> None:
+    """Edge by edge, model by model and batch by batch: what nested vmaps share must not change anything."""
+    model = ZOO[kind].model()
+    run = run_of(ZOO[kind], model)
+    models, batches = torch.arange(1.0, 4.0).double(), 2
+    dense = run.dense.unsqueeze(1) * models.view(-1, 1)
+    told = model.told(run.rows, run.inputs)
+    inputs = [torch.stack([x, x.flip(1)], dim=1) for x in told]
+    labels = torch.stack([run.labels, run.labels.flip(1)], dim=1)
+    rows = [(r.unsqueeze(1) * models.view(-1, 1, 1)).unsqueeze(2).repeat(1, 1, batches, 1, 1) for r in run.rows]
+    found = [each.losses(dense, rows, run.buffers, inputs, labels) for each in (Stacked(model), OneAtATime(model))]
+    assert found[0].shape == (len(run.dense), 3, batches)
+    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-12)
+    alone = OneAtATime(model).outputs(dense[:, 1], [r[:, 1, 0] for r in rows], run.buffers, run.inputs)
+    expected = torch.stack([model.loss.function(o, y) for o, y in zip(alone, run.labels, strict=True)])
+    torch.testing.assert_close(found[1][:, 1, 0], expected)
+
+
+def test_losses_of_a_module_that_does_not_nest_come_from_the_plain_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = ZOO["mlp"].model()
+    run = run_of(ZOO["mlp"], model)
+    many = run.dense.unsqueeze(1), [], run.buffers, [x.unsqueeze(1) for x in run.inputs], run.labels.unsqueeze(1)
+    expected, engine = OneAtATime(model).losses(*many), Stacked(model)
+
+    def refuse(*_: object) -> Tensor:
+        raise RuntimeError("not below two vmaps")
+
+    monkeypatch.setattr(engine, "_outputs", refuse)
+    torch.testing.assert_close(engine.losses(*many), expected)

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 
 from alphaedge.core.batch import Batch
 from alphaedge.core.gradients import Gradients
+from alphaedge.core.objective import NamedRows, Objective, objective, probe_losses
 from alphaedge.core.state import ModelState, TableState
 from alphaedge.errors import check_number
 
@@ -154,21 +155,6 @@ def mixture(w: Tensor, own: Tensor, differences: Tensor) -> Tensor:
 
 @final
 @dataclass(frozen=True)
-class Objective:
-    """The loss of a mixture on one batch: own model M_i and X_j = M_j - M_i in parts, as far as the batch needs them.
-
-    ``own`` are [g, F], ``differences`` [g, P, F]; ``slope`` maps mixtures [g, F] to dL/dM_agg [g, F], part by part, and
-    ``losses`` maps several mixtures of each edge, [g, S, F], to L [g, S].
-    """
-
-    own: Sequence[Tensor]
-    differences: Sequence[Tensor]
-    slope: Callable[[list[Tensor]], Sequence[Tensor]]
-    losses: Callable[[list[Tensor]], Tensor]
-
-
-@final
-@dataclass(frozen=True)
 class Mixing:
     """One mix of g edges, as a rule sees it: their own models, the held ones, and the batches to weigh them on.
 
@@ -207,63 +193,47 @@ class Mixing:
 
         Mixtures are of the models as they are when this is first read: before ``mix`` moves them.
         """
-        return [self._objective(batch) for batch in self.batches]
+        named = self._named
+        return [
+            objective(self.models, self.differences, named, self.batches, number, self.gradients)
+            for number in range(len(self.batches))
+        ]
+
+    def losses(self, share: float) -> Tensor:
+        """The losses of M_i and of M_i + share X_j for every peer, summed over the batches: [g, 1 + P], own first."""
+        return probe_losses(self.models, self.differences, self._named, self.batches, self.gradients, share)
 
     def among(self, present: Tensor, records: Tensor) -> "Mixing":
         """The same mix with fewer peers and other claims; it takes over what this one has computed of the models."""
-        if torch.equal(present, self.present):
-            left = replace(self, records=records)
-            vars(left).update(differences=self.differences, objectives=self.objectives)
-            return left
+        dense, named = self.differences, self._named
+        if not torch.equal(present, self.present):
+            gone = ~present.unsqueeze(2)
+            dense = dense.masked_fill(gone, 0)
+            named = named and replace(named, differences=named.differences.masked_fill(gone.unsqueeze(3), 0))
         left = replace(self, held=replace(self.held, present=present), records=records)
-        gone = ~present.unsqueeze(2)
-        dense = self.differences.masked_fill(gone, 0)
-        # The dense part comes first; rows follow where the model has id tables.
-        parts = [[dense, *(x.masked_fill(gone, 0) for x in each.differences[1:])] for each in self.objectives]
-        objectives = [replace(each, differences=some) for each, some in zip(self.objectives, parts, strict=True)]
-        vars(left).update(differences=dense, objectives=objectives)  # in the place of computing them again
+        vars(left).update(differences=dense, _named=named)  # in the place of computing them again
         return left
 
-    def _objective(self, batch: Batch) -> Objective:
-        """The loss on one batch by the dense part and the few rows that the batch names; no other row touches it."""
-        models, held = self.models, self.held
-        gradients = self.gradients  # the functions below don't hold on to this mix, which holds them: it can go at once
-        own, peers, sizes, tallies = list[Tensor](), list[Tensor](), list[torch.Size](), list[Tensor]()
-        for t, (table, rows) in enumerate(zip(models.tables, batch.rows, strict=True)):
-            mine, known = table.gather(table.flat(rows)).tensor_split([table.width], dim=2)
-            place = held.index.unsqueeze(2) * held.tables[t].shape[1] + rows.unsqueeze(1)  # [g, P, C]
+    @cached_property
+    def _named(self) -> NamedRows | None:
+        """The rows that the batches name; a peer's difference is 0 where it has not trained a row of the edge."""
+        if not self.models.tables:
+            return None
+        held, own, peers, whole = self.held, list[Tensor](), list[Tensor](), list[Tensor]()
+        for t, table in enumerate(self.models.tables):
+            rows = torch.cat([batch.rows[t] for batch in self.batches], dim=1)  # [g, T * C]
+            known = table.gather(table.flat(rows))
+            mine = known[..., : table.width]
+            place = held.index.unsqueeze(2) * held.tables[t].shape[1] + rows.unsqueeze(1)  # [g, P, T * C]
             theirs = F.embedding(place, held.tables[t].view(-1, held.tables[t].shape[2]))[..., : table.width]
             trained = held.has[t].view(-1).index_select(0, place.view(-1)).view(place.shape)
             counts = trained & held.present.unsqueeze(2) & self.known[t].gather(1, rows).unsqueeze(1)
-            own.append(mine.flatten(1))
-            peers.append((theirs - mine.unsqueeze(1)).masked_fill_(~counts.unsqueeze(3), 0).flatten(2))
-            sizes.append(mine.shape[1:])
-            tallies.append(known)
-
-        def rows_of(mixed: list[Tensor]) -> list[Tensor]:
-            parts = torch.split_with_sizes(mixed[1], [size.numel() for size in sizes], dim=1) if sizes else ()
-            shaped = [part.reshape(len(part), *size) for part, size in zip(parts, sizes, strict=True)]
-            # What is known of an id stays as it is, whatever the mixture.
-            several = len(mixed[0]) // len(models)
-            return [_with(row, x.repeat_interleave(several, 0)) for row, x in zip(shaped, tallies, strict=True)]
-
-        def losses(mixed: list[Tensor]) -> Tensor:
-            several = mixed[0].shape[1]
-            flat = [part.flatten(0, 1) for part in mixed]
-            buffers = {name: b.repeat_interleave(several, 0) for name, b in models.buffers.items()}
-            inputs, labels = ([x.repeat_interleave(several, 0) for x in y] for y in (batch.inputs, [batch.labels]))
-            return gradients.losses(flat[0], rows_of(flat), buffers, inputs, labels[0]).view(-1, several)
-
-        def slope(mixed: list[Tensor]) -> list[Tensor]:
-            rows = rows_of(mixed)
-            found = gradients.gradient(mixed[0], rows, models.buffers, batch.inputs, batch.labels, training=False)
-            return [found.dense, torch.cat([r.flatten(1) for r in found.rows], dim=1)] if sizes else [found.dense]
-
-        if not sizes:
-            return Objective([models.dense], [self.differences], slope, losses)
-        return Objective(
-            [models.dense, torch.cat(own, dim=1)], [self.differences, torch.cat(peers, dim=2)], slope, losses
-        )
+            apart = (theirs - mine.unsqueeze(1)).masked_fill_(~counts.unsqueeze(3), 0)
+            own.append(mine.reshape(len(rows), len(self.batches), -1))
+            peers.append(apart.view(*held.index.shape, len(self.batches), -1))
+            whole.append(known.view(len(rows), len(self.batches), -1, known.shape[2]))
+        sizes = [(known.shape[2], table.width) for known, table in zip(whole, self.models.tables, strict=True)]
+        return NamedRows(torch.cat(own, dim=2), torch.cat(peers, dim=3), whole, sizes)
 
     def weighted_mean(self, shares: Tensor) -> None:
         """Make each model the mean of all that take part, by their shares."""
@@ -340,8 +310,3 @@ def _mean_rows(
     for place, edge in enumerate(table.edges.tolist()):
         parameters = table.value[edge, :, : table.width]
         parameters.mul_(keep[place].unsqueeze(1)).addcmul_(theirs[place], scale[place].unsqueeze(1))
-
-
-def _with(rows: Tensor, tallies: Tensor) -> Tensor:
-    """Mixed rows with the tallies of the edge that mixes, if there are any."""
-    return torch.cat([rows, tallies], dim=2) if tallies.shape[2] else rows

@@ -38,6 +38,20 @@ class Batch:
         return [Batch(each[:n], each[n:-1], each[-1]) for each in zip(*parts, strict=True)]
 
 
+def join(batches: Sequence[Batch], tables: Sequence[TableLayout]) -> Batch:
+    """Several batches of each of k edges as one, end to end; rows that several name are named several times."""
+    inputs = [list(batch.inputs) for batch in batches]
+    for t, table in enumerate(tables):
+        for number, batch in enumerate(batches):
+            for field in table.fields:
+                inputs[number][field] = batch.inputs[field] + number * batch.rows[t].shape[1]
+    return Batch(
+        tuple(torch.cat(x, dim=1) for x in zip(*inputs, strict=True)),
+        tuple(torch.cat(x, dim=1) for x in zip(*(batch.rows for batch in batches), strict=True)),
+        torch.cat([batch.labels for batch in batches], dim=1),
+    )
+
+
 def compact(inputs: Sequence[Tensor], tables: Sequence[TableLayout]) -> tuple[list[Tensor], list[Tensor]]:
     """Renumber the id fields of T batches: inputs [T, B, ...] -> (inputs with places, rows per table [T, C]).
 
@@ -45,36 +59,24 @@ def compact(inputs: Sequence[Tensor], tables: Sequence[TableLayout]) -> tuple[li
     shapes never depend on the data. Unused places name the scratch row.
     """
     inputs = list(inputs)
-    rows = [_renumber(inputs, table, table.rows) for table in tables]
-    return inputs, rows
-
-
-def join(parts: Sequence[Batch], tables: Sequence[TableLayout], scratch: Sequence[int]) -> Batch:
-    """Several batches of the same k edges as one, in their order. scratch: the scratch row of each id table."""
-    inputs = [torch.cat(x, dim=1) for x in zip(*(part.inputs for part in parts), strict=True)]
     rows = []
-    for t, table in enumerate(tables):
-        for f in table.fields:
-            inputs[f] = torch.cat([rows_of(part, t, f) for part in parts], dim=1)
-        rows.append(_renumber(inputs, table, scratch[t]))
-    return Batch(tuple(inputs), tuple(rows), torch.cat([part.labels for part in parts], dim=1))
+    for table in tables:
+        parts = [inputs[f].reshape(len(inputs[f]), -1) for f in table.fields]
+        ids = torch.cat(parts, dim=1).long()
+        ordered, order = ids.sort(dim=1)
+        fresh = torch.ones_like(ordered)
+        fresh[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+        place_in_order = fresh.cumsum(1) - 1
+        places = torch.empty_like(ids).scatter_(1, order, place_in_order)
+        rows.append(torch.full_like(ids, table.rows).scatter_(1, place_in_order, ordered))
+        for f, part in zip(
+            table.fields, torch.split_with_sizes(places, [p.shape[1] for p in parts], dim=1), strict=True
+        ):
+            inputs[f] = part.reshape(inputs[f].shape)
+    return inputs, rows
 
 
 def rows_of(batch: Batch, table: int, field: int) -> Tensor:
     """The row of each example's id in a field of an id table, [k, B, ...]."""
     places = batch.inputs[field]
     return batch.rows[table].gather(1, places.flatten(1)).view(places.shape)
-
-
-def _renumber(inputs: list[Tensor], table: TableLayout, scratch: int) -> Tensor:
-    """The rows [T, C] that a table's fields name in T batches, scratch after the last; they hold places instead now."""
-    parts = [inputs[f].reshape(len(inputs[f]), -1) for f in table.fields]
-    ids = torch.cat(parts, dim=1).long()
-    ordered, order = ids.sort(dim=1)
-    fresh = torch.ones_like(ordered)
-    fresh[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    place_in_order = fresh.cumsum(1) - 1
-    places = torch.empty_like(ids).scatter_(1, order, place_in_order)
-    for f, part in zip(table.fields, torch.split_with_sizes(places, [p.shape[1] for p in parts], dim=1), strict=True):
-        inputs[f] = part.reshape(inputs[f].shape)
-    return torch.full_like(ids, scratch).scatter_(1, place_in_order, ordered)

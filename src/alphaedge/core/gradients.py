@@ -6,7 +6,9 @@ keeps coming is recorded as a flat list of tensor operations, which leaves out t
 Both have the same interface; nothing else in the package computes a gradient.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol, final
 
 import torch
@@ -14,7 +16,7 @@ from torch import Tensor
 from torch.func import grad_and_value, vjp, vmap
 
 from alphaedge.core.model import Model
-from alphaedge.core.replays import Recordings, Replays
+from alphaedge.core.replays import Recordings, Replays, agrees, with_autograd
 from alphaedge.errors import InvalidValue
 
 Buffers = Mapping[str, Tensor]
@@ -55,7 +57,11 @@ class Gradients(Protocol):
     def losses(
         self, dense: Tensor, rows: Sequence[Tensor], buffers: Buffers, inputs: Sequence[Tensor], labels: Tensor
     ) -> Tensor:
-        """Each edge's mean loss [k] in evaluation mode."""
+        """Mean losses [k, M, T] of M models of each edge on T batches of it, in evaluation mode.
+
+        dense [k, M, D], rows [k, M, T, C, width], buffers [k, ...], labels [k, T, B]; inputs [k, T, B, ...] with what
+        is told after them (``Model.told``), which is the same for all models of an edge.
+        """
         ...
 
 
@@ -126,8 +132,15 @@ class OneAtATime:
         self, dense: Tensor, rows: Sequence[Tensor], buffers: Buffers, inputs: Sequence[Tensor], labels: Tensor
     ) -> Tensor:
         """See ``Gradients.losses``."""
-        outputs = self.outputs(dense, rows, buffers, inputs)
-        return torch.stack([self.model.loss.function(o, y) for o, y in zip(outputs, labels, strict=True)])
+        _set_mode(self.model, False)
+        with torch.inference_mode(False), torch.no_grad():
+            found = labels.new_empty(*dense.shape[:2], labels.shape[1])
+            for k, m, t in itertools.product(*map(range, found.shape)):
+                values = self.model.unpack(dense[k, m], [r[k, m, t] for r in rows])
+                state = {n: b[k].clone() for n, b in buffers.items()}
+                outputs = self.model.forward(values, state, [x[k, t] for x in inputs])
+                found[k, m, t] = self.model.loss.function(outputs, labels[k, t])
+        return found
 
 
 @final
@@ -141,6 +154,7 @@ class Stacked:
     def __init__(self, model: Model, *, trace: bool = True, recordings: Recordings | None = None) -> None:
         self.model = model
         self._replays = Replays(trace=trace, recordings=recordings)
+        self._nests: bool | None = None  # whether the module takes vmap below vmap; None before it was tried
 
     def gradient(
         self,
@@ -152,8 +166,7 @@ class Stacked:
         training: bool = True,
     ) -> Gradient:
         """See ``Gradients.gradient``."""
-        names, inputs = list(buffers), self.model.told(rows, inputs)
-        n_rows, n_buffers = len(rows), len(names)
+        names, n_rows, n_buffers = list(buffers), len(rows), len(buffers)
 
         def one_loss(
             values: list[Tensor], state: list[Tensor], inputs: list[Tensor], labels: Tensor
@@ -163,20 +176,16 @@ class Stacked:
             return self.model.loss.function(outputs, labels), (outputs, [moved[n] for n in names])
 
         def stacked(*flat: Tensor) -> list[Tensor]:
-            r, b, x = (
-                flat[1 : 1 + n_rows],
-                flat[1 + n_rows : 1 + n_rows + n_buffers],
-                flat[1 + n_rows + n_buffers : -1],
-            )
+            r, b, x = _cut(flat[1:-1], n_rows, n_buffers)
             # By each parameter, not by the vector: the gradient of a slice is as long as what it was cut from.
             call = vmap(grad_and_value(one_loss, has_aux=True), randomness="different")
-            slopes, (loss, (outputs, moved)) = call(self.model.unpack(flat[0], r), list(b), list(x), flat[-1])
+            told = self.model.told(r, x)
+            slopes, (loss, (outputs, moved)) = call(self.model.unpack(flat[0], r), list(b), told, flat[-1])
             by_dense, by_rows = self.model.pack(slopes, 1)
             return [by_dense, *by_rows, outputs, loss, *moved]
 
         def first_edge() -> list[Tensor]:
-            raw = [x[:1] for x in inputs[: len(self.model.fields)]]
-            rest = [r[:1] for r in rows], {n: b[:1] for n, b in buffers.items()}, raw, labels[:1]
+            rest = [r[:1] for r in rows], {n: b[:1] for n, b in buffers.items()}, [x[:1] for x in inputs], labels[:1]
             found = OneAtATime(self.model).gradient(dense[:1], *rest, training)
             return [found.dense, *found.rows, found.outputs, found.losses, *found.buffers.values()]
 
@@ -188,10 +197,12 @@ class Stacked:
 
     def outputs(self, dense: Tensor, rows: Sequence[Tensor], buffers: Buffers, inputs: Sequence[Tensor]) -> Tensor:
         """See ``Gradients.outputs``."""
-        n_rows, names, inputs = len(rows), list(buffers), self.model.told(rows, inputs)
+        n_rows, names = len(rows), list(buffers)
 
         def stacked(*flat: Tensor) -> list[Tensor]:
-            return [self._forward(flat, n_rows, names)]
+            r, b, x = _cut(flat[1:], n_rows, len(names))
+            call = vmap(partial(self._outputs, names), randomness="different")
+            return [call(self.model.unpack(flat[0], r), list(b), self.model.told(r, x))]
 
         _set_mode(self.model, False)
         with torch.no_grad():
@@ -201,29 +212,45 @@ class Stacked:
         self, dense: Tensor, rows: Sequence[Tensor], buffers: Buffers, inputs: Sequence[Tensor], labels: Tensor
     ) -> Tensor:
         """See ``Gradients.losses``."""
-        n_rows, names, inputs = len(rows), list(buffers), self.model.told(rows, inputs)
+        n_rows, names, n_dense = len(rows), list(buffers), len(self.model.dense_layout)
+
+        def one(values: list[Tensor], of_ids: list[Tensor], state: list[Tensor], x: list[Tensor]) -> Tensor:
+            return self._outputs(names, [*values, *of_ids], state, x)
 
         def stacked(*flat: Tensor) -> list[Tensor]:
-            outputs = self._forward(flat[:-1], n_rows, names)
-            return [vmap(self.model.loss.function)(outputs, flat[-1])]
+            r, b, x = _cut(flat[1:-1], n_rows, len(names))
+            values = self.model.unpack(flat[0], r)
+            # Nested, so that what the batches or models of an edge share is done once: inputs are normalised, say.
+            call = vmap(one, (None, 0, None, 0), randomness="different")
+            call = vmap(vmap(call, (0, 0, None, None), randomness="different"), randomness="different")
+            outputs = call(values[:n_dense], values[n_dense:], list(b), list(x))
+            known = flat[-1].unsqueeze(1).expand(outputs.shape).flatten(0, 2)
+            return [vmap(self.model.loss.function)(outputs.flatten(0, 2), known).view(outputs.shape[:3])]
 
         _set_mode(self.model, False)
+        flat, loop = [dense, *rows, *buffers.values(), *inputs, labels], OneAtATime(self.model)
+        if self._nests is None:
+            first = [r[:1] for r in rows], {n: b[:1] for n, b in buffers.items()}, [x[:1] for x in inputs], labels[:1]
+            expected = loop.losses(dense[:1], *first)
+            self._nests = agrees(with_autograd(stacked), lambda *_: [expected], [x[:1] for x in flat])
+        if not self._nests:
+            return loop.losses(dense, rows, buffers, inputs, labels)
         with torch.no_grad():
-            return self._replays.run("losses", stacked, [dense, *rows, *buffers.values(), *inputs, labels])[0]
+            return self._replays.run("losses", stacked, flat)[0]
 
-    def _forward(self, flat: Sequence[Tensor], n_rows: int, names: list[str]) -> Tensor:
-        """Outputs [k, B] from the dense part, rows, buffers and inputs, one after the other."""
-        n_buffers = len(names)
-        r, b, x = flat[1 : 1 + n_rows], flat[1 + n_rows : 1 + n_rows + n_buffers], flat[1 + n_rows + n_buffers :]
+    def _outputs(self, names: list[str], values: list[Tensor], state: list[Tensor], inputs: list[Tensor]) -> Tensor:
+        """The outputs [B] of one edge."""
 
-        def one(values: list[Tensor], state: list[Tensor], inputs: list[Tensor]) -> Tensor:
-            def forward(values: list[Tensor]) -> Tensor:
-                return self.model.forward(values, {n: b.clone() for n, b in zip(names, state, strict=True)}, inputs)
+        def forward(values: list[Tensor]) -> Tensor:
+            return self.model.forward(values, {n: b.clone() for n, b in zip(names, state, strict=True)}, inputs)
 
-            outputs: Tensor = vjp(forward, values)[0]  # vmap takes recurrent layers only below a gradient
-            return outputs
+        outputs: Tensor = vjp(forward, values)[0]  # vmap takes recurrent layers only below a gradient
+        return outputs
 
-        return vmap(one, randomness="different")(self.model.unpack(flat[0], r), list(b), list(x))
+
+def _cut(flat: Sequence[Tensor], rows: int, buffers: int) -> tuple[Sequence[Tensor], ...]:
+    """The first few tensors, the next few, and the rest: rows, buffers and inputs."""
+    return flat[:rows], flat[rows : rows + buffers], flat[rows + buffers :]
 
 
 def _set_mode(model: Model, training: bool) -> None:

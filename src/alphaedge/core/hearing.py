@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from alphaedge.core.aggregation import Mixing
-from alphaedge.core.batch import Batch
+from alphaedge.core.batch import Batch, join
 from alphaedge.core.labels import LABELS, deviations
 from alphaedge.core.links import Link, Links
 from alphaedge.core.tally import COLUMNS, possible, rate
@@ -65,14 +65,11 @@ def trust_in(link: Link) -> float:
 def _evidence(mixing: Mixing, claims: dict[int, Tensor]) -> tuple[Tensor, Tensor]:
     """Sums of z r and of r^2 over all examples, for every peer, [g, P]."""
     buffers, model = mixing.models.buffers, mixing.gradients.model
-    agreed = size = mixing.records.new_zeros(mixing.present.shape)
-    for batch in mixing.batches:
-        rates = sum(_rates(mixing, t, claims[t], batch) for t in claims)
-        assert isinstance(rates, Tensor)
-        changes = model.changes(buffers, batch.inputs, batch.labels)
-        labels = deviations(buffers[LABELS], changes).unsqueeze(1)
-        agreed, size = agreed + (labels * rates).sum(2), size + rates.square().sum(2)
-    return agreed, size
+    whole = join(mixing.batches, model.tables)
+    rates = sum(_rates(mixing, t, claims[t], whole) for t in claims)
+    assert isinstance(rates, Tensor)
+    labels = deviations(buffers[LABELS], model.changes(buffers, whole.inputs, whole.labels)).unsqueeze(1)
+    return (labels * rates).sum(2), rates.square().sum(2)
 
 
 def _rates(mixing: Mixing, table: int, claims: Tensor, batch: Batch) -> Tensor:
@@ -80,7 +77,7 @@ def _rates(mixing: Mixing, table: int, claims: Tensor, batch: Batch) -> Tensor:
     held, rows = mixing.held, batch.rows[table]
     place = held.index.unsqueeze(2) * claims.shape[1] + rows.unsqueeze(1)
     known = mixing.known[table].gather(1, rows).unsqueeze(1)
-    found = rate(claims.view(-1, COLUMNS)[place.flatten()]).view(place.shape) * known
+    found = rate(claims.view(-1, COLUMNS).index_select(0, place.flatten())).view(place.shape) * known
     total = found.new_zeros(*place.shape[:2], batch.labels.shape[1])
     for field in mixing.gradients.model.tables[table].fields:
         total = total + found.gather(2, batch.inputs[field].unsqueeze(1).expand_as(total))

@@ -254,12 +254,12 @@ class Model:
         return [some.new_zeros(examples, tally.TOLD, dtype=self.dtype) for _ in self.tallies]
 
     def told(self, rows: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
-        """The inputs of k edges [k, B, ...] with the tallies after them; rows: per table [k, C, columns]."""
+        """Inputs [..., B, ...] with the tallies after them; rows: per table [..., C, columns]."""
         whole = list(inputs)
         for field, t in self.tallies:
             known = tally.tell(rows[t], self.tables[t].width)
             place = inputs[field].unsqueeze(-1).expand(*inputs[field].shape, known.shape[-1])
-            whole.append(known.gather(1, place))
+            whole.append(known.gather(-2, place))
         return whole
 
     def forward(self, values: Sequence[Tensor], buffers: dict[str, Tensor], inputs: Sequence[Tensor]) -> Tensor:

@@ -76,7 +76,6 @@ def _count(models: ModelState, batch: Batch, model: Model, outputs: Tensor) -> N
     labels, models.buffers[LABELS] = standardise(before, model.changes(models.buffers, batch.inputs, batch.labels))
     if model.last is not None:
         models.buffers[LEVEL] = mean_so_far(models.buffers[LEVEL], before, known)
-    unit = torch.where(before[:, 0] > 0, model.loss.centre(before)[1], 0)
     for table, layout, rows in zip(models.tables, model.tables, batch.rows, strict=True):
         if layout.tallied:
             own = table.value.view(-1, table.value.shape[2])[:, table.width : table.width + COLUMNS]
@@ -85,6 +84,7 @@ def _count(models: ModelState, batch: Batch, model: Model, outputs: Tensor) -> N
             for field in layout.fields:
                 place, counted = batch.inputs[field], labels
                 if told is not None:
+                    unit = torch.where(before[:, 0] > 0, model.loss.centre(before)[1], 0)
                     counted = unexplained(known - outputs, unit, told.gather(1, place), labels)
                 count(own, [flat.view(rows.shape).gather(1, place)], counted)
 

@@ -44,14 +44,14 @@ class Replays:
     ) -> list[Tensor]:
         """Run a stacked call, or its recording. first_edge: computes the results of the first edge in another way."""
         if not self._trace:
-            return _with_autograd(function)(*flat)
+            return with_autograd(function)(*flat)
         flat = [t.contiguous() for t in flat]  # as they will be when replayed
         key = (kind, flat[0].device, *((t.shape[1:], t.dtype) for t in flat))  # a recording names its device
         replay = self._replays.get(key)
         if replay is None:
             # With a store, a call is a recording from the first time on, so that results do not depend on its state.
             calls = self._calls[key] = self._calls.get(key, 0) + 1
-            function = _with_autograd(function)
+            function = with_autograd(function)
             if self._recordings is None and calls < CALLS_BEFORE_TRACING:
                 return function(*flat)
             replay = self._kept(key, function, flat, first_edge) or self._recorded(key, function, flat)
@@ -85,7 +85,7 @@ class Replays:
         return replay or function
 
 
-def _with_autograd(function: Function) -> Function:
+def with_autograd(function: Function) -> Function:
     """The function as it can be called in inference mode, whose tensors autograd does not take."""
 
     def call(*flat: Tensor) -> list[Tensor]:
@@ -99,16 +99,19 @@ def _replay(source: str, function: Function, flat: list[Tensor]) -> Function | N
     """A recording as a function, if it gives what the call itself gives."""
     try:
         replay = script(source)
-        return replay if _agree(function, replay, flat) else None
     except Exception:  # a damaged file, or an operation that TorchScript does not take
         return None
+    return replay if agrees(replay, function, flat) else None
 
 
-def _agree(function: Function, replay: Function, flat: list[Tensor]) -> bool:
-    """Whether a replay gives what the call itself gives, from the same randomness."""
+def agrees(new: Function, function: Function, flat: list[Tensor]) -> bool:
+    """Whether another way to compute a call gives what the call itself gives, from the same randomness."""
     found = []
-    for each in (function, replay):
-        with fork_randomness(flat[0].device), torch.no_grad():
-            torch.manual_seed(0)
-            found.append(each(*flat))
+    try:
+        for each in (function, new):
+            with fork_randomness(flat[0].device), torch.no_grad():
+                torch.manual_seed(0)
+                found.append(each(*flat))
+    except Exception:  # the call itself works, whatever the other way trips over
+        return False
     return all(torch.allclose(a, b, rtol=1e-3, atol=1e-5, equal_nan=True) for a, b in zip(*found, strict=True))

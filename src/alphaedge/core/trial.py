@@ -122,10 +122,7 @@ class Trial:
 
         NaN where the edge's own loss is not finite: then there is nothing to compare with.
         """
-        losses = mixing.models.dense.new_zeros(len(mixing.records), 1 + mixing.present.shape[1])
-        for objective in mixing.objectives:
-            parts = zip((own.unsqueeze(1) for own in objective.own), objective.differences, strict=True)
-            losses += objective.losses([torch.cat([own, own + self.probe * x], dim=1) for own, x in parts])
+        losses = mixing.losses(self.probe)
         alone, probes = losses[:, :1].expand(-1, losses.shape[1] - 1), losses[:, 1:]
         excess = (probes / alone.clamp(min=SMALLEST_LOSS) - 1).nan_to_num(nan=MAX_EXCESS, posinf=MAX_EXCESS)
         return torch.where(torch.isfinite(alone), excess.clamp(max=MAX_EXCESS), torch.nan)

@@ -5,7 +5,7 @@ Everything that learns is in ``core``; here is only who does it when.
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 import torch
 from torch import Tensor, vmap
@@ -26,6 +26,16 @@ from alphaedge.simulation.world import World
 BLOCK: Final = 256
 MIX_BLOCK: Final = 64  # edges that mix at once, each with the models of its peers
 HELD_MODELS: Final = 512  # of peers, that the edges that mix at once hold at most, as far as one edge can do with that
+
+
+@final
+class _Outputs(NamedTuple):
+    """What models have predicted of some batches, [M, B], by edge and number; alone: what the home models have."""
+
+    edges: Tensor
+    numbers: Tensor
+    mixed: Tensor
+    alone: Tensor | None
 
 
 def mix_block(block: int, peers: int) -> int:
@@ -200,40 +210,54 @@ class Engine:
         homes = [self._plan(e, home=True) for e in block] if world.home else []
         span = TrainingSpan.of(plans, world.device)
         if world.before is None:
-            self._run_plans(plans, homes, world.method.weight_batches)
+            found = self._run_plans(plans, homes, world.method.weight_batches)
         else:
             early, late = zip(*(plan.parts() for plan in plans), strict=True)
             first, last = zip(*(plan.parts() for plan in homes), strict=True) if homes else ((), ())
-            self._run_plans(early, first, world.method.weight_batches)
+            found = self._run_plans(early, first, world.method.weight_batches)
             waiting = [plan for plan in late if plan.ahead]
             if waiting:
                 ahead = TrainingSpan.of(waiting, world.device)
                 world.keep(ahead.edges, ahead.trained)
-            self._run_plans(waiting, [p for p in last if p.ahead], 0)
+            found += self._run_plans(waiting, [p for p in last if p.ahead], 0)
+        if found:
+            self._note_predictions(span, found)
         _note_known(world, span)
         world.note_trained(span.edges, span.trained)
 
-    def _run_plans(self, plans: Sequence[Plan], homes: Sequence[Plan], lead: int) -> None:
+    def _run_plans(self, plans: Sequence[Plan], homes: Sequence[Plan], lead: int) -> list[_Outputs]:
         """Run mixed and home models side by side. lead: columns that those of the home models are ahead."""
         if all(batch < 0 for plan in (*plans, *homes) for batch in (*plan.predicted, *plan.trained)):
-            return
-        world, model = self.world, self.world.gradients.model
-        span = TrainingSpan.of(plans, world.device)
-        whole = TrainingSpan.of([*plans, *homes], world.device) if homes else span
+            return []
+        world = self.world
+        whole = TrainingSpan.of([*plans, *homes], world.device)
         run = (world.batches, world.gradients, self.online)
         outputs = run_span(world.stack, whole, *run, same_pass=self.same_pass)
-        place, column = (span.predicted >= 0).nonzero(as_tuple=True)
-        edges, numbers = span.edges[place], span.predicted[place, column]
+        predicted = whole.predicted[: len(plans)]
+        place, column = (predicted >= 0).nonzero(as_tuple=True)
+        alone = outputs[len(plans) + place, column - lead] if homes else None
+        return [_Outputs(whole.edges[place], predicted[place, column], outputs[place, column], alone)]
+
+    def _note_predictions(self, span: TrainingSpan, parts: Sequence[_Outputs]) -> None:
+        """Blend, score and note what models have predicted; span: of the mixed models, with all parts of it."""
+        world, model = self.world, self.world.gradients.model
+        edges, numbers, found = (torch.cat(x) for x in list(zip(*parts, strict=True))[:3])
+        # In the order of the span: edge by edge, and batch by batch.
+        order = (edges * (1 + int(numbers.max())) + numbers).argsort()
+        edges, numbers, found = edges[order], numbers[order], found[order]
         taught = world.batches.taught(edges, numbers)
-        found = outputs[place, column]
         loss = vmap(model.loss.function)
-        losses = loss(found, taught)
-        if self.judge is not None:
-            alone = outputs[len(plans) + place, column - lead]
-            parabolas = losses.new_zeros(*span.predicted.shape, 2)
-            parabolas[place, column] = parabola(loss(alone, taught), loss(combine(0.5, found, alone), taught), losses)
-            shares = self.judge.shares(span.edges, span.predicted >= 0, parabolas)
-            found = combine(shares[place, column], found, alone)
+        if self.judge is None:
+            losses = loss(found, taught)
+        else:
+            alone = torch.cat([part.alone for part in parts if part.alone is not None])[order]
+            three = torch.cat([alone, combine(0.5, found, alone), found])
+            of_home, of_half, losses = loss(three, taught.repeat(3, 1)).chunk(3)
+            predicted = span.predicted >= 0
+            parabolas = losses.new_zeros(*predicted.shape, 2)
+            parabolas[predicted] = parabola(of_home, of_half, losses)
+            shares = self.judge.shares(span.edges, predicted, parabolas)
+            found = combine(shares[predicted], found, alone)
         self._stop_the_broken(edges[~torch.isfinite(losses)])
         labels = (world.batches.at_label[edges] + numbers).cpu()
         world.log.add_predictions(labels, model.loss.link(found).cpu(), world.batches.scored[labels])

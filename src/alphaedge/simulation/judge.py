@@ -29,9 +29,10 @@ class Judge:
         predicted: which of S batches each of k edges predicts, in order. parabolas: [k, S, 2], the loss of each batch
         by the share, which counts from when its labels are revealed.
         """
-        count, columns = predicted.sum(1, keepdim=True), torch.arange(predicted.shape[1], device=predicted.device)
+        count = predicted.sum(1, keepdim=True)
+        columns = torch.arange(int(count.max()), device=predicted.device)
         # The batches that an edge predicts, moved to the left, after those that are not revealed yet.
-        order = predicted.sort(dim=1, descending=True, stable=True).indices
+        order = predicted.sort(dim=1, descending=True, stable=True).indices[:, : len(columns)]
         new = parabolas.gather(1, order.unsqueeze(2).expand(-1, -1, 2))
         waiting = torch.cat([self._unseen[edges], new], dim=1)
         revealed = (columns < count) & (self._count[edges].unsqueeze(1) + columns >= self._delay)
@@ -47,7 +48,7 @@ class Judge:
         left = count + torch.arange(self._delay, device=predicted.device)
         self._unseen[edges] = waiting.gather(1, left.unsqueeze(2).expand(-1, -1, 2))
         shares = torch.stack(found, dim=1)
-        return torch.ones_like(shares).scatter_(1, order, shares).masked_fill_(~predicted, 1)
+        return shares.new_ones(predicted.shape).scatter_(1, order, shares).masked_fill_(~predicted, 1)
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         """All that it remembers, by name."""

@@ -102,7 +102,7 @@ class Releases:
         which = torch.tensor([one.edge for one in edges], device=self.models.device)
         first = torch.tensor([one.first + self.done[one.edge] for one in edges], device=self.models.device)
         parts = [self._batches.get(which, first + number) for number in range(batches)]
-        events = join(parts, self.learning.gradients.model.tables, [t.scratch for t in self.models.tables])
+        events = join(parts, self.learning.gradients.model.tables)
         noise = SeededNoise([f"{one.name}/{self.done[one.edge]}/noise" for one in edges])
         self.learning.step(self.released, which, self._lot(edges, events, batches), noise)
         for one in edges:

@@ -79,18 +79,15 @@ def run_span(
     # Which batch each model predicts and trains on, [S, 2, k]: in a column, predictions come first.
     numbers = torch.stack([span.predicted.masked_fill(shared, -1), span.trained]).permute(2, 0, 1)
     found = []
+    focus = _Focus(part)
     for places, batch, learning in _in_turn(numbers, span.edges, batches):
-        everybody = len(places) == k
         if compact:
             batch = compact.renumber(batch, places)
         if learning:
-            some = part if everybody else part.select(places)
-            found.append(learn(some, batch, gradients, online)[0])
-            if not everybody:
-                part.write(places, some)
+            found.append(learn(focus.on(places), batch, gradients, online)[0])
         else:
-            some = part if everybody else part.select_models(places)
-            found.append(predict(some, batch, gradients))
+            found.append(predict(focus.models(places), batch, gradients))
+    focus.write()
     if compact:
         compact.finish()
     state.write(span.models, part)
@@ -112,6 +109,41 @@ def _in_turn(numbers: Tensor, edges: Tensor, batches: Batches) -> Iterator[tuple
         for turn, (places, batch) in enumerate(zip(torch.split_with_sizes(place, counts), parts, strict=True)):
             if counts[turn]:
                 yield places, batch, turn % 2 == 1
+
+
+@final
+class _Focus:
+    """The models of a span that learn in a column. Often they are those of the column before, and stay cut out."""
+
+    def __init__(self, part: ModelState) -> None:
+        self._part = part
+        self._cut: tuple[Tensor, ModelState] | None = None
+
+    def on(self, places: Tensor) -> ModelState:
+        """Those in some places, to learn."""
+        if not self._is_cut(places):
+            self.write()
+            if len(places) == len(self._part):
+                return self._part
+            self._cut = places, self._part.select(places)
+        assert self._cut is not None
+        return self._cut[1]
+
+    def models(self, places: Tensor) -> ModelState:
+        """Those in some places, to predict."""
+        if self._is_cut(places):
+            return self.on(places)
+        self.write()
+        return self._part if len(places) == len(self._part) else self._part.select_models(places)
+
+    def write(self) -> None:
+        """Write what has been learned back into the whole."""
+        if self._cut is not None:
+            self._part.write(*self._cut)
+            self._cut = None
+
+    def _is_cut(self, places: Tensor) -> bool:
+        return self._cut is not None and torch.equal(self._cut[0], places)
 
 
 @final

@@ -119,7 +119,8 @@ class World:
 
     def neighbours(self, edge: int) -> list[int]:
         """The numbers of an edge's neighbours."""
-        return [self.base(edge) + j for j in self.links[edge].neighbours]
+        base = self.base(edge)
+        return [base + j for j in self.links[edge].neighbours]
 
     def rows_at(self, edges: Sequence[int], peers: Sequence[Sequence[int]]) -> list[Tensor]:
         """Where peers, by their numbers [g, P], have the rows of g edges: per id table [g, P, C + 1]."""

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from alphaedge.core.aggregation import Objective, Weights, mixture, shares_of
+from alphaedge.core.aggregation import Weights, mixture, shares_of
 from alphaedge.core.gradients import OneAtATime, Stacked
+from alphaedge.core.objective import Objective
 from alphaedge.core.rules.aggregation.learned import Learned, learn_weights, towards_records, weight_gradient
 from alphaedge.errors import InvalidValue
 
@@ -135,7 +136,7 @@ class Toy(NamedTuple):
 
     def learn(self, weights: Weights, rule: Learned) -> Weights:
         differences = self.differences.masked_fill(~self.present.unsqueeze(2), 0).split([2, 3], dim=2)
-        objective = Objective(self.own.split([2, 3], dim=1), differences, self.slope, self.distance)
+        objective = Objective(self.own.split([2, 3], dim=1), differences, self.slope)
         return learn_weights(weights, self.present, [objective], rule)
 
     def loss(self, weights: Weights) -> Tensor:

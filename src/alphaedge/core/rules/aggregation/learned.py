@@ -11,6 +11,7 @@ so one gradient of the mixture gives all K + 1, and no copy of a model enters au
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, final
 
 import torch
@@ -20,13 +21,13 @@ from torch.nn import functional as F
 from alphaedge.core.aggregation import (
     MAX_RECORDS_RATIO,
     Mixing,
-    Objective,
     PeerMemory,
     Weights,
     mixture,
     normalise,
     take_part,
 )
+from alphaedge.core.objective import Objective
 from alphaedge.core.rules.optimizer.adam import Adam
 from alphaedge.errors import check_number
 
@@ -68,7 +69,7 @@ class Learned:
         """The literal reading: 10 steps at 0.001 on one batch, newcomers at 0, nothing kept of a replaced peer."""
         return cls(steps=10, rate=0.001, newcomer=0.0, remember=False, weight_batches=1, prior=0.0)
 
-    @property
+    @cached_property
     def memory(self) -> PeerMemory:
         """Adam's two moments and step count for each weight."""
         numbers = {"m": 0.0, "v": 0.0, "steps": 0.0}

@@ -5,6 +5,7 @@ p <- p - rate * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 """
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import final
 
 import torch
@@ -36,13 +37,11 @@ class Adam:
             return
         # The fused kernel reads memory in order, whatever the strides say.
         gradient = gradient.contiguous()
-        counts = steps.tolist()
-        if counts.count(counts[0]) == len(counts):
-            values, gradients, ms, vs = [value], [gradient], [m], [v]
-            numbers = [torch.tensor(float(counts[0]), device=value.device)]
-        else:
-            values, gradients, ms, vs = (list(t.unbind(0)) for t in (value, gradient, m, v))
-            numbers = list(steps.to(torch.float32).unbind(0))
+        # Models side by side that have taken as many steps are one tensor to the kernel.
+        counts = [(count, len(list(some))) for count, some in groupby(steps.tolist())]
+        sizes = [size for _, size in counts]
+        values, gradients, ms, vs = (list(torch.split_with_sizes(t, sizes)) for t in (value, gradient, m, v))
+        numbers = list(torch.tensor([float(count) for count, _ in counts], device=value.device).unbind(0))
         torch._fused_adam_(
             values,
             gradients,

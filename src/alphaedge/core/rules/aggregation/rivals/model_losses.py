@@ -11,9 +11,6 @@ def model_losses(mixing: Mixing) -> Tensor:
 
     Infinite where a model takes no part or its loss is not finite. A row that a peer has not trained is the edge's own.
     """
-    losses = mixing.models.dense.new_zeros(mixing.records.shape)
-    for objective in mixing.objectives:
-        parts = zip((own.unsqueeze(1) for own in objective.own), objective.differences, strict=True)
-        losses += objective.losses([torch.cat([own, own + x], dim=1) for own, x in parts])
+    losses = mixing.losses(1.0)
     counts = take_part(mixing.present) & torch.isfinite(losses)
-    return (losses / len(mixing.objectives)).masked_fill(~counts, torch.inf)
+    return (losses / len(mixing.batches)).masked_fill(~counts, torch.inf)

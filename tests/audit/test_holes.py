@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from alphaedge.audit.late_company import audit_rows
 from alphaedge.core.batch import Batch, compact
 from alphaedge.core.fields import Field
 from alphaedge.core.model import Model
@@ -18,7 +19,7 @@ from alphaedge.core.privacy.settings import Privacy
 from alphaedge.core.state import ModelState
 from alphaedge.models.deepfm import deepfm
 
-DRAWS = 20
+DRAWS = 3
 
 
 class Seeded:
@@ -42,18 +43,17 @@ def lot_of(model: Model, ids: Tensor, users: Tensor, counts: Tensor | None = Non
 
 
 def told_in_the_end(seed: int, *, early: bool) -> bool:
-    """Whether row 0 is told, which a crowd names in the last lot; and one user, if ``early``, in the first of 100."""
-    privacy = Privacy(epsilon=1.0, user="item", lot_batches=1)
+    """Whether row 0 is told, which a crowd names in the last lot; and one user, if ``early``, in the first of 60."""
     privacy = Privacy(epsilon=1.0, tables=("item",))
     model = deepfm([Field("item", "id", 8)], dim=2, hidden=(2,))
-    size, noise = 2000, Seeded(seed)
+    size, noise = 400, Seeded(seed)
     gradients = PerExampleGradients(model)
     learning = PrivateLearning(gradients, Mechanism.of(privacy, model, gradients.statistics, size), privacy.rate)
     released, here = learning.start(one_edge(model)), torch.tensor([0])
     released.scaled[:] = True
     usual = torch.ones(8, dtype=torch.long)
     counts = torch.ones(8, dtype=torch.bool)
-    for step in range(100):
+    for step in range(60):
         ids = usual.clone()
         ids[0] = 0 if step == 0 else 1
         counted = counts.clone()
@@ -98,8 +98,13 @@ def test_a_user_with_a_wild_label_changes_the_sum_by_at_most_the_clip() -> None:
 def test_a_user_whose_gradients_cancel_adds_at_most_the_clip() -> None:
     generator = torch.Generator().manual_seed(0)
     longest = 0.0
-    for _ in range(DRAWS):
+    for _ in range(20):
         same = torch.randn(1, 20, generator=generator)
         inputs = torch.cat([same, same + 1e-4 * torch.randn(1, 20, generator=generator)])
         longest = max(longest, float(user_sum([3e4, -3e4], [0, 0], inputs).norm()))
     assert longest <= 1.01
+
+
+@pytest.mark.xfail(strict=True, reason="a row gets noise, and its threshold, from the first event that names it")
+def test_the_audit_of_rows_does_not_find_who_was_there_before_the_crowd() -> None:
+    assert not audit_rows(Privacy(epsilon=1.0), canaries=200).broken

@@ -6,12 +6,13 @@ with q = 1 / (1 + exp(-epsilon)), which is what randomised response reaches (the
 
     P[right >= v] <= P[B >= v] + 2 m delta max_i P[v > B >= v - i] / i,       B ~ Binomial(r, q)
 
-The epsilon for which this falls to 5% is refuted with 95% confidence, and so is every smaller one. With all of r guesses
-right that is about ln(r / 3): more can't be shown by r canaries, whatever is wrong.
+The epsilon for which this falls to 5% is refuted with 95% confidence, and so is every smaller one. If all of r guesses
+are right, that is about ln(r / 3): more can't be shown by r canaries, whatever is wrong.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import exp, lgamma, log, log1p
 from typing import Final, final
 
@@ -21,10 +22,11 @@ from torch import Tensor
 from alphaedge.errors import InvalidValue, check_number
 
 CONFIDENCE: Final = 0.95
-SHARES: Final = (0.1, 0.5, 1.0)  # of the canaries: how many are guessed; fixed before anything is seen
+SHARES: Final = (0.1, 0.4, 0.8)  # of the canaries: how many are guessed; fixed before anything is seen
 LARGEST: Final = 64.0  # an epsilon beyond this is not looked for
+MOST_ABSTENTION: Final = 20  # canaries of which one of either kind is guessed
 SHUFFLE: Final = 8_046_153  # the seed by which equal scores are ordered; no coin is drawn by it
-ROUNDS: Final = 50  # of bisection
+ROUNDS: Final = 40  # of bisection
 
 
 def _binomial(n: int, q: float) -> list[float]:
@@ -50,6 +52,7 @@ def p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: floa
     return min(1.0, sum(chances[right:]) + 2 * canaries * delta * steepest)
 
 
+@lru_cache(maxsize=4096)
 def lower_bound(canaries: int, guesses: int, right: int, delta: float, level: float = 1 - CONFIDENCE) -> float:
     """The largest epsilon that so many right guesses refute, at a confidence of 1 - level; 0 if they refute none.
 
@@ -84,27 +87,21 @@ class Guesses:
     most: float
 
 
-def guess(scores: Tensor, coins: Tensor, delta: float, shares: Sequence[float] = SHARES) -> Guesses:
+def guess(ways: Sequence[Tensor], coins: Tensor, delta: float) -> Guesses:
     """Guess that the canaries of the highest scores were in and those of the lowest out, and judge the guesses.
 
-    scores, coins: [m]. Several shares of the canaries are tried, each at its part of the 5%, and the best counts. Equal
-    scores go by chance: their order must not tell their coins.
+    ways: of scoring, each [m]. coins: [m]. Every way is tried with several shares of the canaries, each at its part of
+    the 5%, and the best counts. Equal scores go by chance: their order must not tell their coins.
     """
-    check_number("canaries", len(scores), low=2, whole=True)
-    m, found = len(scores), []
+    check_number("canaries", len(coins), low=MOST_ABSTENTION, whole=True)
+    m, found = len(coins), []
     shuffled = torch.randperm(m, generator=torch.Generator().manual_seed(SHUFFLE))
-    order = shuffled[torch.argsort(scores.double()[shuffled], stable=True)]
-    level = (1 - CONFIDENCE) / len(shares)
-    for share in shares:
-        each = max(1, int(share * m / 2))
-        right = int((~coins[order[:each]]).sum() + coins[order[m - each :]].sum())
-        found.append(
-            Guesses(
-                canaries=m,
-                guesses=2 * each,
-                right=right,
-                epsilon=lower_bound(m, 2 * each, right, delta, level),
-                most=lower_bound(m, m, m, delta, level),
-            )
-        )
+    level = (1 - CONFIDENCE) / (len(SHARES) * len(ways))
+    most = max(lower_bound(m, 2 * int(s * m / 2), 2 * int(s * m / 2), delta, level) for s in SHARES)
+    for scores in ways:
+        order = shuffled[torch.argsort(scores.double()[shuffled], stable=True)]
+        for share in SHARES:
+            each = int(share * m / 2)
+            right = int((~coins[order[:each]]).sum() + coins[order[m - each :]].sum())
+            found.append(Guesses(m, 2 * each, right, lower_bound(m, 2 * each, right, delta, level), most))
     return max(found, key=lambda one: (one.epsilon, one.right / one.guesses))

@@ -11,7 +11,7 @@ from alphaedge.core.privacy.settings import Privacy
 from alphaedge.errors import InvalidValue
 
 FEWEST: Final = 20  # canaries; with fewer hardly anything can be shown
-EVENTS_OF_A_USER: Final = 3  # in each lot
+EVENTS_OF_A_USER: Final = 2  # in each lot
 NOBODY: Final = -1
 
 

@@ -32,7 +32,9 @@ class Events:
         by_name = {field.name: field for field in fields}
         inputs = [stream.inputs[name] for name in model.fields]
         numbers = [x.to(model.dtype) if x.is_floating_point() else x.long() for x in inputs]
-        return cls(tuple(by_name[name] for name in model.fields), tuple(numbers), stream.labels.to(model.dtype), classes)
+        return cls(
+            tuple(by_name[name] for name in model.fields), tuple(numbers), stream.labels.to(model.dtype), classes
+        )
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -41,14 +41,14 @@ def audit_rows(privacy: Privacy, *, canaries: int, seed: int = 0, noise: NoiseOf
     ids = torch.arange(canaries).repeat_interleave(int(1.5 * enough))
     lots = [(torch.arange(canaries), coins)]
     lots += [(torch.tensor([canaries]), torch.tensor([True]))] * WAITING
-    lots += [(some, torch.ones_like(some, dtype=torch.bool)) for some in ids.split(CROWD_LOT)]
+    lots += [(some, torch.ones_like(some, dtype=torch.bool)) for some in torch.split(ids, CROWD_LOT)]
     drawn = noise or (lambda step: SeededNoise([f"audit/rows/{seed}/{step}"]))
     for step, (some, counts) in enumerate(lots):
         learning.step(released, torch.tensor([0]), _lot(model, some, counts), drawn(step))
     told = learning.told(released)[0][0, :canaries]
     moved = (released.models.tables[0].value[0] - start)[:canaries, : model.tables[0].width].norm(dim=1)
     scores = torch.where(told, moved.clamp(max=1e6), 2e6)
-    return OneRun(guess(scores, coins, privacy.delta), privacy.epsilon, privacy.delta, len(lots))
+    return OneRun(guess([scores], coins, privacy.delta), privacy.epsilon, privacy.delta, len(lots))
 
 
 def _lot(model: Model, ids: Tensor, counts: Tensor) -> Lot:

@@ -6,7 +6,7 @@ needs: with r what a step told beyond what everybody else adds, and c what the c
     score = sum over its lots of  <r, c> - |c|^2 / 2
 
 which is the best test there is between the two (Neyman and Pearson). Other canaries of a lot count as half there. Where
-noise is missing, another score is better, which takes canaries of a lot apart: the least squares fit of r by all their c.
+noise is missing, another score is better, which takes the canaries of a lot apart: the least squares fit of r by all c.
 """
 
 from collections.abc import Callable

@@ -8,11 +8,11 @@ from typing import Final, final
 import torch
 
 from alphaedge.audit.events import Events
-from alphaedge.audit.late_company import audit_rows
 from alphaedge.audit.membership import Attack, lira, loss_threshold
 from alphaedge.audit.one_run import OneRun, audit_in_one_run, learning_of, lot_sizes
 from alphaedge.audit.rare_ids import RareIds, read_rare_ids
 from alphaedge.audit.runs import gradients_of, judged, plain_runs, private_runs
+from alphaedge.audit.tallies import audit_tallies
 from alphaedge.core.model import Model
 from alphaedge.core.online import Online
 from alphaedge.core.privacy.settings import Privacy
@@ -41,20 +41,20 @@ class Exposed:
 @final
 @dataclass(frozen=True)
 class Audit:
-    """What an audit has found. canaries, rows: attacks on the promise; rows if any are released."""
+    """What an audit has found. canaries, tallies: attacks on the promise; tallies if any are released."""
 
     edge: str
     events: int
     privacy: Privacy
     canaries: OneRun
-    rows: OneRun | None
+    tallies: OneRun | None
     private: Exposed
     plain: Exposed
 
     @property
     def observed(self) -> float:
         """The largest lower bound of epsilon."""
-        return max(one.guesses.epsilon for one in (self.canaries, self.rows) if one is not None)
+        return max(one.guesses.epsilon for one in (self.canaries, self.tallies) if one is not None)
 
     @property
     def broken(self) -> bool:
@@ -112,14 +112,14 @@ def audit_edge(
         seed=seed,
         report=lambda share: report("canaries", share, "guessing coins"),
     )
-    rows = None
+    tallies = None
     if privacy.tables:
-        report("rows of ids", 0.0, "who was first")
-        rows = audit_rows(privacy, canaries=canaries, seed=seed)
+        report("tallies", 0.0, "who was there before the crowd")
+        tallies = audit_tallies(privacy, canaries=canaries, seed=seed)
     runs, count = (QUICK_RUNS, QUICK_EVENTS) if quick else (RUNS, MEMBERSHIP_EVENTS)
     fewer = events.first(max(count, first + 2 * size))
     exposed = _expose(model, fewer, privacy, online, batch_size, runs, seed, report)
-    return Audit(edge, len(some), privacy, in_one_run, rows, *exposed)
+    return Audit(edge, len(some), privacy, in_one_run, tallies, *exposed)
 
 
 def _expose(

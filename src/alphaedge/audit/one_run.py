@@ -115,18 +115,14 @@ def _step(
         allowed = torch.tensor(ledger.admit(privacy, units.tolist()))
         lot = Lot.of_users(events, units.unsqueeze(0), (present & allowed).unsqueeze(0))
     scaled = mechanism.scale_noise == 0 or bool(released.scaled[0])
-    before, rows_before = released.models.copy(), learning.told(released)
+    before = released.models.copy()
     learning.step(released, here, lot, noise)
     if not scaled or bool((canary == NOBODY).all()):
         return
     number = torch.unique(units, return_inverse=True)[1]
     added = reference.added(model, learning.gradients.norms, before, events, number, mechanism)
-    tallied = [model.tables[t].tallied for t in mechanism.tables]
-    told = reference.told(learning.gradients.norms, before, released.models, events, mechanism, tallied)
-    both = [a & b for a, b in zip(rows_before, learning.told(released), strict=True)]
-    visible = tuple(both[t][0, events.rows[t][0]] for t in mechanism.tables)
-    each = added.joined(mechanism, visible).double()
-    rest = told.joined(mechanism, visible).double()
+    told = reference.told(learning.gradients.norms, before, released.models, len(which))
+    each, rest = added.joined(mechanism).double(), told.joined(mechanism).double()
     counted = torch.zeros(len(each), dtype=torch.bool)
     counted[number[(canary == NOBODY) & present & allowed]] = True
     rest = rest - each[counted].sum(0)

@@ -23,8 +23,8 @@ def lines(audit: Audit) -> list[str]:
     """All that is to say, the verdict first."""
     unit = "events" if audit.privacy.user is None else "users"
     found = [verdict(audit), _guesses(audit.canaries.guesses, f"{unit} that stand out")]
-    if audit.rows is not None:
-        found.append(_guesses(audit.rows.guesses, "first events of an id that many name later"))
+    if audit.tallies is not None:
+        found.append(_guesses(audit.tallies.guesses, "first events of an id that many name later"))
     most = audit.canaries.guesses.most
     limit = f"So many canaries can show an epsilon of {most:.1f} at most; a larger promise can't be refuted by them."
     if audit.privacy.epsilon > most:

@@ -101,7 +101,7 @@ def _summary(found: Any, said: list[str]) -> dict[str, Any]:
         "epsilon_promised": found.privacy.epsilon,
         "epsilon_observed": found.observed,
         "canaries": found.canaries.guesses,
-        "rows": found.rows.guesses if found.rows is not None else None,
+        "tallies": found.tallies.guesses if found.tallies is not None else None,
         "private": found.private,
         "plain": found.plain,
     }

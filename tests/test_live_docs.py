@@ -82,11 +82,8 @@ SAYS: Mapping[str, tuple[str, ...]] = {
     "how-to/operate.md": ('"accepted":1',),
     "how-to/upgrade.md": ("'accepted': 10", r"(?s)alphaedge_batches_total 2.0.*alphaedge_aggregations_total 1.0"),
     "how-to/tuning.md": ("[Ll]earning from each other", r"On the rest|The defaults stay"),
-<<<<<<< HEAD
     "how-to/large-fleets.md": (r"\n0\.[5-9]\d+\n",),
-=======
     "how-to/audit.md": ("This fits the promise of epsilon 8", "This fits the promise of epsilon 4"),
->>>>>>> e451dd0 (alphaedge audit: the command, its guide, and tests that it neither cries wolf nor sleeps)
     "how-to/long-runs.md": ("[Ll]earning from each other",),
     "how-to/ray.md": ("sweep.png", r"\n0\.[5-9]"),
 }

@@ -110,5 +110,5 @@ def _scales(norms: list[str], models: ModelState) -> tuple[Tensor, Tensor]:
 
 def _clipped(sums: Tensor, clip: float) -> Tensor:
     """Vectors [U, size], none longer than ``clip``, by lengths in double precision."""
-    lengths = sums.double().norm(dim=1, keepdim=True)
+    lengths = sums.double().square().sum(1, keepdim=True).sqrt()
     return sums * (clip / lengths.clamp(min=1e-12)).clamp(max=1).to(sums)

@@ -10,6 +10,7 @@ import typer
 
 from alphaedge import __version__
 from alphaedge.cli import (
+    audit,
     ban,
     certs,
     dashboard,
@@ -33,6 +34,7 @@ app.command(cls=Command, epilog=demo.EXAMPLES)(demo.demo)
 app.command(cls=Command, epilog=simulate.EXAMPLES)(simulate.simulate)
 app.command(cls=Command, epilog=sweep.EXAMPLES)(sweep.sweep)
 app.command(cls=Command, epilog=tune.EXAMPLES)(tune.tune)
+app.command(cls=Command, epilog=audit.EXAMPLES)(audit.audit)
 app.command(cls=Command, epilog=reproduce.EXAMPLES)(reproduce.reproduce)
 app.command(cls=Command, epilog=replay.EXAMPLES)(replay.replay)
 app.command(cls=Command, epilog=export.EXAMPLES)(export.export)

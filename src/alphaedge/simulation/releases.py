@@ -1,7 +1,7 @@
 """Private publication in a simulation: what edges with privacy on publish in the place of their models."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, final
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from alphaedge.core.batch import Batch, join
 from alphaedge.core.model import Model
+from alphaedge.core.privacy.accountant import may_open
 from alphaedge.core.privacy.ledger import Ledger
 from alphaedge.core.privacy.lot import Lot, users_of
 from alphaedge.core.privacy.mechanism import Mechanism
@@ -23,15 +24,15 @@ MAX_PRODUCTS: Final = 8_000_000  # inner products of single gradients that are t
 
 @final
 class Revealed(NamedTuple):
-    """An edge at its publication: its first batch, the newest that is revealed, and the moment.
+    """An edge at its publication: its first batch, and the newest that is revealed.
 
-    name: of the edge and its run, by which its noise is drawn.
+    time: of a batch, in seconds. name: of the edge and its run, by which its noise is drawn.
     """
 
     edge: int
     first: int
     newest: int
-    moment: float
+    time: Callable[[int], float]
     name: str
 
 
@@ -82,7 +83,7 @@ class Releases:
         """Let edges take private steps on the lots that were revealed since their last ones; those that did."""
         per_edge = self._lot_size * (self._lot_size if self.privacy.user else 1)
         at_once, stepped = max(1, MAX_PRODUCTS // per_edge), set[int]()
-        while ready := [one for one in edges if self._revealed(one) >= self._wanted(one)]:
+        while ready := [one for one in edges if self._revealed(one) >= self._wanted(one) and self._may(one)]:
             for batches in sorted({self._wanted(one) for one in ready}):
                 some = [one for one in ready if self._wanted(one) == batches]
                 for start in range(0, len(some), at_once):
@@ -93,6 +94,14 @@ class Releases:
     def _revealed(self, one: Revealed) -> int:
         """Batches of an edge that are in no lot yet."""
         return one.newest + 1 - one.first - self.done[one.edge]
+
+    def _window(self, one: Revealed) -> int:
+        """The window of an edge's next lot: that of its newest batch."""
+        return self.privacy.window(one.time(one.first + self.done[one.edge] + self._wanted(one) - 1))
+
+    def _may(self, one: Revealed) -> bool:
+        """Whether an edge's next lot is within the budget of all windows."""
+        return may_open(self.privacy, self.ledgers[one.edge], self._window(one))
 
     def _wanted(self, one: Revealed) -> int:
         """Batches of an edge's next lot."""
@@ -111,7 +120,7 @@ class Releases:
     def _lot(self, edges: Sequence[Revealed], events: Batch) -> Lot:
         ledgers = [self.ledgers[one.edge] for one in edges]
         for one, ledger in zip(edges, ledgers, strict=True):
-            ledger.open(self.privacy.window(one.moment))
+            ledger.open(self._window(one))
         if self.privacy.user is None:
             return Lot.of_events(events)
         users = users_of(events, self.learning.gradients.model, self.privacy.user)

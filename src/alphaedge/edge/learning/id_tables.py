@@ -8,9 +8,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from alphaedge.core.exchange import Precision, as_published
-from alphaedge.core.state import TableState
+from alphaedge.core.gradients import Gradients
+from alphaedge.core.state import ModelState, TableState
 from alphaedge.core.tally import COLUMNS
-from alphaedge.edge.inputs.lookup import NO_KEY, find_rows, initial_rows
+from alphaedge.edge.inputs.lookup import NO_KEY, Inputs, RowLookup, compact_keys, find_rows, initial_rows
 from alphaedge.edge.inputs.numbering import Admission, Numbering, rows_to_allocate
 
 MIN_ROWS: Final = 10  # trained, before their usual length is known
@@ -20,8 +21,8 @@ MIN_ROWS: Final = 10  # trained, before their usual length is known
 class IdRows:
     """The rows of one table, in this edge's numbering.
 
-    copies: the table in the mixed model and, if there is one, in the home model; all grow alike. Per row:
-    ``known_since`` is the aggregation at which its id appeared, ``trained`` whether it was trained since the last
+    copies: the table in the mixed model and, if there are, in the home model and the released one; all grow alike. Per
+    row: ``known_since`` is the aggregation at which its id appeared, ``trained`` whether it was trained since the last
     publication, ``version`` the publication in which it last changed (0: never trained), ``published`` its published
     values, as far as peers are told.
 
@@ -102,9 +103,9 @@ class IdRows:
         fresh, self.moved, self.fresh = self.fresh, [], []
         return moved, fresh
 
-    def publish(self, number: int, precision: Precision) -> None:
-        """Publish the rows that were trained since the last publication."""
-        rows = self._copies[0].value[0, :-1][self.trained, : self.published.shape[1]]
+    def publish(self, number: int, precision: Precision, source: TableState | None = None) -> None:
+        """Publish the rows that were trained since the last publication, of the mixed model or of another copy."""
+        rows = (source or self._copies[0]).value[0, :-1][self.trained, : self.published.shape[1]]
         self.published[self.trained], self.version[self.trained] = as_published(rows, precision), number
         self.trained[:] = False
 
@@ -136,6 +137,16 @@ class IdRows:
         self.trained = F.pad(self.trained, (0, more))
         self.version = F.pad(self.version, (0, more))
         self.published = F.pad(self.published, (0, 0, 0, more))
+
+
+def outputs_of(state: ModelState, tables: Sequence[IdRows], inputs: Inputs, gradients: Gradients) -> Tensor:
+    """Outputs [1, B] of a model; ids without a row predict from the values that a new row would start with."""
+    places, keys = compact_keys(gradients.model, inputs)
+    rows = [
+        RowLookup.of(wanted, table.rows(wanted), table.start).gather(storage.value[0])
+        for table, storage, wanted in zip(tables, state.tables, keys, strict=True)
+    ]
+    return gradients.outputs(state.dense, rows, state.buffers, places)
 
 
 def fit_columns(rows: Tensor, columns: int) -> Tensor:

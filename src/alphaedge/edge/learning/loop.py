@@ -17,14 +17,18 @@ from torch import Tensor
 from alphaedge.core.gradients import Gradients, OneAtATime
 from alphaedge.core.hearing import trust_in
 from alphaedge.core.model import Model
+from alphaedge.core.privacy.noise import Noise
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.inputs.features import Features
 from alphaedge.edge.inputs.lookup import NO_KEY, compact_keys
 from alphaedge.edge.learning.checkpoints import Checkpoints
 from alphaedge.edge.learning.cold_start import AdoptionLog, Hearing, NewIds, weighted_rows
 from alphaedge.edge.learning.handover import hand_over
-from alphaedge.edge.learning.held_model import HeldModel
-from alphaedge.edge.learning.learner import Examples, Learner
+from alphaedge.edge.learning.examples import Examples
+from alphaedge.edge.learning.learner import Learner
+from alphaedge.edge.learning.noise_key import no_noise
+from alphaedge.edge.learning.private_release import Secrets
+from alphaedge.edge.learning.promise import Promise
 from alphaedge.edge.learning.publication import PulledModel
 from alphaedge.edge.learning.rollback import MAX_UNDONE, last_good, roll_back
 from alphaedge.edge.log import info, warn
@@ -50,8 +54,8 @@ STATUS_INTERVAL_SECONDS: Final = 1.0
 RECENT_BATCHES: Final = 20  # whose scores make the recent score
 
 
-def make_learner(config: EdgeConfig, gradients: Gradients) -> Learner:
-    """Make the learner of an edge, which has learned nothing yet."""
+def make_learner(config: EdgeConfig, gradients: Gradients, noise: Callable[[int], Noise] = no_noise) -> Learner:
+    """Make the learner of an edge, which has learned nothing yet. noise: that of its private steps, if it takes any."""
     model, sizes = gradients.model, {f.name: f.size for f in config.model.fields}
     return Learner(
         gradients,
@@ -60,6 +64,7 @@ def make_learner(config: EdgeConfig, gradients: Gradients) -> Learner:
         name=config.edge,
         seed=config.seed,
         capacities=[sum(sizes[model.fields[f]] for f in table.fields) for table in model.tables],
+        secrets=Secrets(config.model.batch_size, noise),
     )
 
 
@@ -76,16 +81,18 @@ class LearningLoop:
     ) -> None:
         data, model = folder / config.data, initial_model(config)
         self.config, self.size = config, config.model.batch_size
-        self.learner = make_learner(config, gradients(model))
+        self.schema = model_schema(config, model)
+        self._promise = Promise(data, config.method.make().privacy, self.schema)
+        self.learner = make_learner(config, gradients(model), self._promise.noise)
         self._features = Features(config.model.fields, b"")  # the journal holds keys, not ids
         self._journal = Journal(data / "journal.db", layout=self._features.layout, readonly=True)
         self._checkpoints = Checkpoints(data / "checkpoints")
         self._status_file = data / "status.json"
         self._clock = clock
         self._score = SCORES["AUC" if config.model.task == "classify" else "1-SMAPE"]
-        self.schema = model_schema(config, model)
         self._writer = ParameterWriter(data / "parameters", self.schema)
         self.progress, wrong = self._checkpoints.restore(self.learner, self.schema)
+        self._promise.take_up(self.learner)
         self._saved = self.progress.feedback
         for reason in wrong:
             warn("checkpoint_refused", reason=reason)
@@ -144,7 +151,8 @@ class LearningLoop:
         )
         labels = torch.tensor([one.label for one in labelled], dtype=self.learner.model.dtype)
         undone = self.learner.batches_undone
-        self._learn(Examples(inputs, labels))
+        time = max(one.labelled_at for one in labelled)
+        self._learn(Examples(inputs, labels, labelled[0].number, labelled[-1].number, time))
         self._note_scores([one.output for one in labelled], [one.alone for one in labelled], labels)
         self.progress.feedback = labelled[-1].number
         self._note_undone(undone)
@@ -204,6 +212,7 @@ class LearningLoop:
     def start_round(self) -> None:
         """Begin a round: publish what was learned."""
         self.learner.start_round()
+        self._promise.before_publication(self.learner)
         if self.learner.reset:
             self.status.resets += 1
             warn("mixed_model_reset", aggregation=self.learner.aggregations, reason="of no use beside the home model")
@@ -276,7 +285,7 @@ class LearningLoop:
         learner = self.learner
         pulls = {peer: pull for peer, pull in pulls.items() if peer in learner.links.neighbours}  # some may be dropped
         for peer, pull in pulls.items():
-            learner.held.setdefault(peer, HeldModel(learner.mixed.dense[0], learner.tables)).take(pull, learner.tables)
+            learner.hold(peer, pull)
         excluded = {peer: link.excluded_until for peer, link in learner.links.known.items()}
         try:
             shares = learner.mix(list(pulls))
@@ -293,6 +302,7 @@ class LearningLoop:
                 rounds = link.excluded_until - learner.aggregations
                 warn("peer_excluded", peer=peer, reason=self.exclusion(peer), rounds=rounds)
         self._checkpoints.save(learner, self.schema, self.progress)
+        self._promise.after_checkpoint(learner)
         self.status.own_share = shares.get(self.config.edge, 1.0)
         self._hand_over()
         write_learned_mark(self._status_file.parent, LearnedMark(self.progress.feedback, self._saved))

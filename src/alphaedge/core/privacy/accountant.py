@@ -52,11 +52,13 @@ def mu_of(epsilon: float, delta: float) -> float:
     return low
 
 
+@cache
 def noise_multiplier(privacy: Privacy) -> float:
     """The noise of a private step, in lengths of what one user adds."""
     return sqrt(privacy.participations) / mu_of(privacy.epsilon, NOISE_DELTA * privacy.delta)
 
 
+@cache
 def epsilon_after(privacy: Privacy, windows: int) -> float:
     """What a user who takes part in so many windows has spent, at ``windows`` times delta.
 

@@ -17,14 +17,15 @@ from torch import Tensor
 from alphaedge.core.gradients import Gradients, OneAtATime
 from alphaedge.core.hearing import trust_in
 from alphaedge.core.model import Model
+from alphaedge.core.privacy.accountant import epsilon_after
 from alphaedge.core.privacy.noise import Noise
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.inputs.features import Features
 from alphaedge.edge.inputs.lookup import NO_KEY, compact_keys
 from alphaedge.edge.learning.checkpoints import Checkpoints
-from alphaedge.edge.learning.cold_start import AdoptionLog, Hearing, NewIds, weighted_rows
-from alphaedge.edge.learning.handover import hand_over
+from alphaedge.edge.learning.cold_start import AdoptionLog, Hearing, NewIds, find_held, weighted_rows
 from alphaedge.edge.learning.examples import Examples
+from alphaedge.edge.learning.handover import hand_over
 from alphaedge.edge.learning.learner import Learner
 from alphaedge.edge.learning.noise_key import no_noise
 from alphaedge.edge.learning.private_release import Secrets
@@ -242,6 +243,9 @@ class LearningLoop:
             for table, wanted in zip(self.learner.tables, keys, strict=True)
         ]
         picked = self._new_ids.pick(unknown, now)
+        if self.learner.private is not None:  # no peer is asked about an id; what they have told is held already
+            self.adopt(find_held(self.learner.held, picked))
+            return []
         return picked if any(map(len, picked)) else []
 
     def adopt(self, pulls: Mapping[str, PulledModel]) -> None:
@@ -345,15 +349,25 @@ class LearningLoop:
         status.recent_gain = sum(self._recent_gain) / len(self._recent_gain) if self._recent_gain else None
         home = learner.method.home
         status.home_share = 1.0 - float(home.share(learner.evidence)) if home is not None else 0.0
+        if (private := learner.private) is not None:
+            status.privacy_windows, status.budget_spent = private.ledger.windows, private.exhausted
+            status.privacy_epsilon = epsilon_after(private.privacy, private.ledger.windows)
         status.peers, status.written = peers, now
         me = EdgeView(region=self.config.region, alive=True, vitals=self.vitals())
         status.fleet = with_absent(status.fleet, {**others, self.config.edge: me})
         write_status(status, self._status_file)
 
     def vitals(self) -> Vitals:
-        """The report about this edge that the fleet gets."""
+        """The report about this edge that its operator sees, and the fleet as a rule."""
         serving = read_server_status(self._status_file.with_name("serving.json"))
         return make_vitals(self.status, self.learner.links.neighbours, serving)
+
+    def announced_vitals(self) -> Vitals:
+        """The report that the fleet gets; with privacy, only what follows from the number of publications."""
+        private = self.learner.private
+        if private is None:
+            return self.vitals()
+        return Vitals(aggregations=self.learner.aggregations, budget_spent=private.exhausted)
 
 
 def _trust_in_rows(learner: Learner, peer: str) -> float:

@@ -1,8 +1,8 @@
 """The noise of an edge's private steps, from a secret that never leaves it.
 
-The secret is 32 bytes in ``noise.key``, made once. With the number of a lot's first event it gives the key of a ChaCha20
-keystream, and pairs of the stream's numbers give normal ones (Box and Muller, 1958). So the same lot always gets the
-same noise, and whoever lacks the file can't predict it. Whoever has the file can take the noise off again.
+The secret is 32 bytes in ``noise.key``, made once. With the number of a lot's first event it gives the key of a
+ChaCha20 keystream, and pairs of the stream's numbers give normal ones (Box and Muller, 1958). So the same lot always
+gets the same noise, and whoever lacks the file can't predict it. Whoever has the file can take the noise off again.
 """
 
 import hashlib

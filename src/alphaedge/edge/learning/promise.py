@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import final
 
 from alphaedge.core.privacy.settings import Privacy
-from alphaedge.edge.learning.ledger_file import keep_newest, read_note, terms_of, write_note
 from alphaedge.edge.learning.learner import Learner
+from alphaedge.edge.learning.ledger_file import keep_newest, read_note, terms_of, write_note
 from alphaedge.edge.learning.noise_key import LotNoise, SecretNoise, load_secret, no_noise
 from alphaedge.edge.log import warn
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from alphaedge.core.tally import COLUMNS
 from alphaedge.edge.learning.id_tables import fit_columns
 from alphaedge.edge.learning.publication import PulledModel
-from alphaedge.edge.peers.key_lists import KeyList, unpack_places
+from alphaedge.edge.peers.key_lists import KeyList, declared_count, unpack_keys, unpack_places
 from alphaedge.edge.peers.wire import unpack_answer
 from alphaedge.errors import KeyListError, ModelRefused
 
@@ -38,8 +38,9 @@ class ExpectedAnswer:
     rows: Sequence[Tensor]  # the parameters of the edge's own rows, per id table
     told: Sequence[int]  # numbers of a row that are wanted: the parameters, and the tally if it is
     holds: int  # number of the publication that the edge holds
-    listed: KeyList  # the key list of the request
+    listed: KeyList | None  # the key list of the request; None if it asked for everything
     rows_only: bool = False  # rows without the dense part
+    most: int = 0  # rows of a table, if it asked for everything
 
     def check(self, data: bytes) -> PulledModel:
         """Decode an answer; ``ModelRefused`` if it is not acceptable."""
@@ -52,10 +53,11 @@ class ExpectedAnswer:
         shapes = {"dense": self.dense.shape, **{f"buffer.{n}": b.shape for n, b in self.statistics.items()}}
         shapes = {} if self.rows_only else shapes
         names = set(shapes)
-        names |= {f"{what}.{t}" for t in tables for what in ("places", "rows")}
+        named = "places" if self.listed is not None else "keys"
+        names |= {f"{what}.{t}" for t in tables for what in (named, "rows")}
         if set(tensors) != names:
             raise ModelRefused(f"unexpected or missing tensors: {', '.join(sorted(set(tensors) ^ names))}")
-        keys = [self._keys(t, tensors[f"places.{t}"]) for t in tables]
+        keys = [self._keys(t, tensors[f"{named}.{t}"]) for t in tables]
         for t in tables:
             shapes[f"rows.{t}"] = torch.Size([len(keys[t]), self._numbers(t, tensors[f"rows.{t}"])])
         own = {"dense": rms(self.dense), **{f"rows.{t}": max(rms(self.rows[t]), rms(self.dense)) for t in tables}}
@@ -86,11 +88,18 @@ class ExpectedAnswer:
         plain = self.rows[table].shape[1]
         return plain if rows.ndim == 2 and rows.shape[1] == plain else max(plain + COLUMNS, self.told[table])
 
-    def _keys(self, table: int, places: Tensor) -> Tensor:
+    def _keys(self, table: int, told: Tensor) -> Tensor:
+        """The keys of an answer's rows: by their places in the list of the request, or as the answer names them."""
         try:
-            return unpack_places(self.listed.keys[table], places)
+            return self._named(told) if self.listed is None else unpack_places(self.listed.keys[table], told)
         except KeyListError as error:
-            raise ModelRefused(f"places.{table}: {error}") from None
+            raise ModelRefused(f"keys of rows.{table}: {error}") from None
+
+    def _named(self, packed: Tensor) -> Tensor:
+        data = packed.numpy().tobytes() if packed.dtype == torch.uint8 and packed.ndim == 1 else b""
+        if declared_count(data) > self.most:
+            raise KeyListError(f"{declared_count(data)} rows; allowed: at most {self.most}")
+        return unpack_keys(data)
 
 
 def _check_numbers(name: str, tensor: Tensor, shape: torch.Size) -> None:

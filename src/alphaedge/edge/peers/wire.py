@@ -107,15 +107,23 @@ def unpack_request(
 
 
 def pack_pull(
-    pull: PulledModel, listed: KeyList, schema: str, precision: Precision = "full", *, rows_only: bool = False
+    pull: PulledModel, listed: KeyList | None, schema: str, precision: Precision = "full", *, rows_only: bool = False
 ) -> bytes:
-    """Encode an answer. precision: that the numbers were published in, so that nothing is lost on the way."""
+    """Encode an answer. precision: that the numbers were published in, so that nothing is lost on the way.
+
+    listed: the key list of the request; without one, the answer names its keys, which are in ascending order.
+    """
     tensors = {} if rows_only else {"dense": pull.dense}
     tensors |= {f"rows.{t}": rows for t, rows in enumerate(pull.rows)}
     if precision == "bfloat16":
         tensors = {name: x.bfloat16() for name, x in tensors.items()}
     tensors |= {} if rows_only else {f"buffer.{name}": b for name, b in pull.statistics.items()}
-    tensors |= {f"places.{t}": pack_places(listed.keys[t], keys) for t, keys in enumerate(pull.keys)}
+    if listed is None:
+        tensors |= {
+            f"keys.{t}": torch.frombuffer(bytearray(pack_keys(k)), dtype=torch.uint8) for t, k in enumerate(pull.keys)
+        }
+    else:
+        tensors |= {f"places.{t}": pack_places(listed.keys[t], keys) for t, keys in enumerate(pull.keys)}
     about = AnswerHeader(schema=schema, number=pull.number, records=pull.records)
     made = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
     return encode(made, {"alphaedge": msgspec.json.encode(about).decode()})

@@ -74,7 +74,10 @@ def test_nothing_is_published_once_the_budget_of_all_windows_is_spent(
     assert status.privacy_epsilon == epsilon_after(privacy, 2)
     view = status.fleet["berlin"]
     assert edge_health("berlin", view, status.fleet).state == "budget spent"
-    assert b"alphaedge_privacy_budget_spent 1.0" in Metrics(tmp_path / "data" / "status.json", lambda: 0, lambda: 2.0).render()
+    assert (
+        b"alphaedge_privacy_budget_spent 1.0"
+        in Metrics(tmp_path / "data" / "status.json", lambda: 0, lambda: 2.0).render()
+    )
 
     again = LearningLoop(loop.config, tmp_path)
     assert released(again.learner).exhausted
@@ -98,7 +101,9 @@ def test_an_edge_whose_budget_is_spent_is_not_started(tmp_path: Path) -> None:
 def test_edge_check_says_what_is_promised(tmp_path: Path) -> None:
     config = load(Edge(tmp_path, method=METHOD).path)
     (promise,) = [line for line in check_edge(config, tmp_path, dt.datetime.now(dt.UTC)) if "privacy" in line]
-    assert promise.startswith("privacy: epsilon 8 and delta 1e-06 for each user in every 24 hours; over 30 of these epsi")
+    assert promise.startswith(
+        "privacy: epsilon 8 and delta 1e-06 for each user in every 24 hours; over 30 of these epsi"
+    )
 
 
 @pytest.mark.parametrize("changes", [{"user": "x"}, {"user": "nobody"}, {"tables": ["x"]}, {"tables": ["nobody"]}])

@@ -16,7 +16,11 @@ SECRET = bytes(range(32))
 def test_the_same_lot_gets_the_same_noise_and_any_other_gets_another() -> None:
     first = SecretNoise(SECRET, "terms")(7)(0, 1000)
     assert torch.equal(first, SecretNoise(SECRET, "terms")(7)(0, 1000))
-    others = [SecretNoise(SECRET, "terms")(8), SecretNoise(SECRET, "other terms")(7), SecretNoise(bytes(32), "terms")(7)]
+    others = [
+        SecretNoise(SECRET, "terms")(8),
+        SecretNoise(SECRET, "other terms")(7),
+        SecretNoise(bytes(32), "terms")(7),
+    ]
     for other in others:
         drawn = other(0, 1000)
         assert abs(float(torch.corrcoef(torch.stack([first, drawn]))[0, 1])) < 0.15
@@ -50,7 +54,9 @@ def test_the_secret_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) 
 
 
 def test_a_lost_secret_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"noise\.key is gone.*restore it from a backup, or move .*checkpoints away"):
+    with pytest.raises(
+        CheckpointError, match=r"noise\.key is gone.*restore it from a backup, or move .*checkpoints away"
+    ):
         load_secret(tmp_path, released=True)
     assert not (tmp_path / FILE).exists()
     (tmp_path / FILE).write_bytes(b"short")

@@ -86,7 +86,11 @@ class Watched:
     def ask_for_new_ids(self) -> None:
         features = Features(self.loop.config.model.fields, b"secret")
         journal = Journal(self.folder / "data" / "journal.db", layout=features.layout)
-        new = {"user": np.array([b"new"], dtype=object), "item": np.array([next(self.asked) % 20]), "x": np.zeros((1, 2))}
+        new = {
+            "user": np.array([b"new"], dtype=object),
+            "item": np.array([next(self.asked) % 20]),
+            "x": np.zeros((1, 2)),
+        }
         journal.record_predictions(features.to_bytes(features.encode(new)), [0.5], 1e10)
         journal.close()
 
@@ -114,7 +118,9 @@ class Watched:
             for name, tensor in tensors.items():
                 kind, _, rest = name.partition(".")
                 if kind == "dense":
-                    assert torch.equal(tensor.to(learner.model.dtype), as_published(private.models.dense[0], "bfloat16"))
+                    assert torch.equal(
+                        tensor.to(learner.model.dtype), as_published(private.models.dense[0], "bfloat16")
+                    )
                 elif kind == "buffer":
                     assert torch.equal(tensor, private.models.buffers[rest][0])
                 elif kind == "rows":

@@ -116,12 +116,17 @@ class IdRows:
         value[0, : len(keys)] = initial_rows(self.start, keys)
         return TableState.start(value, self.width)
 
-    def usual_row(self) -> float | None:
-        """The median length of the rows trained so far; None if there are too few to say."""
-        trained = self.version > 0
+    def usual_row(self, *, published: bool = True) -> float | None:
+        """The median length of the rows trained so far; None if there are too few to say.
+
+        published: as they were published, if they all were; else as they are in the mixed model.
+        """
+        own = self._copies[0]
+        trained = self.version > 0 if published else (own.m[0, :-1] != 0).any(1) | (own.v[0, :-1] != 0).any(1)
         if int(trained.sum()) < MIN_ROWS:
             return None
-        return float(self.published[trained, : self.width].norm(dim=1).median())
+        rows = self.published if published else own.value[0, :-1]
+        return float(rows[trained, : self.width].norm(dim=1).median())
 
     def known(self) -> Tensor:
         """Which rows belong to an id, [1, size + 1]."""

@@ -253,7 +253,8 @@ class LearningLoop:
         learner, trial = self.learner, self.learner.method.trial
         trust = {peer: trust for peer in pulls if (trust := _trust_in_rows(learner, peer)) > 0}
         weights = {peer: learner.links.known[peer].weight if learner.aggregations else 1.0 for peer in trust}
-        usual = [table.usual_row() if trial is not None else None for table in learner.tables]
+        told = learner.private is None
+        usual = [table.usual_row(published=told) if trial is not None else None for table in learner.tables]
         known = {peer: learner.links.known.get(peer) for peer in trust}
         believed = {peer: trust_in(link) if link is not None else 0.0 for peer, link in known.items()}
         hearing = [Hearing(table.width, table.events, believed) for table in learner.tables]

@@ -1,7 +1,7 @@
 """Private publication in a simulation: what edges with privacy on publish in the place of their models."""
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, final
 
 import torch
@@ -24,15 +24,15 @@ MAX_PRODUCTS: Final = 8_000_000  # inner products of single gradients that are t
 
 @final
 class Revealed(NamedTuple):
-    """An edge at its publication: its first batch, and the newest that is revealed.
+    """An edge at its publication: its first batch, the newest that is revealed, and when each of its batches happened.
 
-    time: of a batch, in seconds. name: of the edge and its run, by which its noise is drawn.
+    name: of the edge and its run, by which its noise is drawn.
     """
 
     edge: int
     first: int
     newest: int
-    time: Callable[[int], float]
+    times: Tensor
     name: str
 
 
@@ -97,7 +97,8 @@ class Releases:
 
     def _window(self, one: Revealed) -> int:
         """The window of an edge's next lot: that of its newest batch."""
-        return self.privacy.window(one.time(one.first + self.done[one.edge] + self._wanted(one) - 1))
+        last = one.first + self.done[one.edge] + self._wanted(one) - 1
+        return self.privacy.window(float(one.times[last]))
 
     def _may(self, one: Revealed) -> bool:
         """Whether an edge's next lot is within the budget of all windows."""

@@ -29,8 +29,8 @@ class Timeline:
     """
 
     def __init__(self, times: Sequence[Tensor], clock: Clock, conditions: Conditions, aggregate_every: int) -> None:
-        self.clock, self.times = clock, times
-        self.every = aggregate_every
+        self.clock = clock
+        self.every, self.times = aggregate_every, times
         self.moments: list[Tensor] = []
         first, last = min(float(t.min()) for t in times), max(float(t.max()) for t in times)
         longest = max(len(t) for t in times)
@@ -56,10 +56,6 @@ class Timeline:
     def moment(self, edge: int, number: int | None) -> float:
         """When a batch happens; never, if there is none."""
         return float("inf") if number is None else float(self.moments[edge][number])
-
-    def time(self, edge: int, number: int) -> float:
-        """When a batch happens by the clock of the data, in seconds."""
-        return float(self.times[edge][number])
 
     def publications_in(self, batches: int) -> int:
         """The most publications of one edge while another gets so many batches (an upper bound)."""

@@ -8,7 +8,6 @@ which are all of them as a rule: an "edge" is counted from the first one that it
 import random
 from bisect import bisect_right
 from collections.abc import Sequence
-from functools import partial
 from typing import Literal, final
 
 import torch
@@ -237,7 +236,7 @@ class World:
         timeline, local = self.where(edge)
         newest = self.at[edge] - 1 - self.conditions.delay
         name = f"{self.seeds[self.own[edge] // self.n]}/{local}"
-        return Revealed(edge, timeline.first[local], newest, partial(timeline.time, local), name)
+        return Revealed(edge, timeline.first[local], newest, timeline.times[local], name)
 
     def _announce(self, number: int, announcement: Announcement) -> None:
         self.announced[number] = [self.announced[number][-1], announcement]

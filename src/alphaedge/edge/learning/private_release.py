@@ -86,6 +86,7 @@ class PrivateRelease:
         if examples.first > self.spent and not self.exhausted:
             self.waiting.append(examples)
 
+    @torch.inference_mode()
     def drop(self, table: int, rows: Tensor) -> None:
         """Forget what was counted of rows that now belong to other ids."""
         if len(rows) and table in self.learning.mechanism.tables:

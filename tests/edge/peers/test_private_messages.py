@@ -72,7 +72,7 @@ SOURCES: Final[dict[type, dict[str, str]]] = {
     Digest: {"versions": OTHERS, "revocations": OTHERS},
     Delta: {"announcements": OTHERS, "digest": OTHERS, "revocations": OTHERS},
     SignedRevocations: {"payload": OTHERS, "signature": OTHERS},
-    everything._Message: {"schema": CONFIGURATION, "holds": HELD, "most": CONFIGURATION},
+    everything._EverythingMessage: {"schema": CONFIGURATION, "holds": HELD, "most": CONFIGURATION},
     wire._RequestMessage: {
         "schema": CONFIGURATION,
         "holds": NOTHING,  # it is sent for a start alone, by an edge that holds nothing and names no keys

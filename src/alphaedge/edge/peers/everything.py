@@ -20,7 +20,7 @@ ROUTE: Final = "everything"
 Rows = Annotated[int, Meta(ge=0, le=2**53)]
 
 
-class _Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, array_like=True):
+class _EverythingMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, array_like=True):
     schema: str
     holds: Count  # number of the publication that the asker holds
     most: Rows  # rows of a table that it takes
@@ -28,13 +28,13 @@ class _Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 def pack_request(schema: str, holds: int, most: int) -> bytes:
     """Encode a request for what is newer than publication ``holds``, with at most so many rows of each id table."""
-    return msgspec.msgpack.encode(_Message(schema=schema, holds=holds, most=most))
+    return msgspec.msgpack.encode(_EverythingMessage(schema=schema, holds=holds, most=most))
 
 
 def unpack_request(data: bytes, schema: str) -> tuple[int, int]:
     """Decode a request that any member may have sent: the publication that it holds, and the most rows of a table."""
     try:
-        ask = msgspec.msgpack.decode(data, type=_Message)
+        ask = msgspec.msgpack.decode(data, type=_EverythingMessage)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ModelRefused(f"the request can't be parsed ({error})") from None
     if ask.schema != schema:

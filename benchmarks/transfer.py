@@ -21,8 +21,9 @@ from alphaedge.data.synthetic import Store, synthetic
 from alphaedge.edge.inputs.lookup import NO_KEY, compact_keys
 from alphaedge.edge.inputs.numbering import key_of
 from alphaedge.edge.learning.cold_start import weighted_rows
+from alphaedge.edge.learning.examples import Examples
 from alphaedge.edge.learning.held_model import HeldModel
-from alphaedge.edge.learning.learner import Examples, Learner
+from alphaedge.edge.learning.learner import Learner
 from alphaedge.edge.peers.pulls import Pulls
 from alphaedge.edge.trust.wire_secrets import WireSecrets
 from alphaedge.simulation.config import Settings

@@ -97,6 +97,18 @@ METHOD_KEYS: Final[Mapping[str, str]] = {
     "method.aggregation": "import path of your own aggregation rule, `package.module:name`",
     "method.selection": "import path of your own selection rule, `package.module:name`",
     "method.home": "whether to keep a home model and blend its predictions in where it does better",
+    "method.privacy.epsilon": "the promise for each window: less tells less of a user",
+    "method.privacy.delta": "the chance that the promise allows to be broken, in each window",
+    "method.privacy.window_seconds": "length of a window, in seconds",
+    "method.privacy.user": "field with the ids of users, who are protected with all that they do in a window; without, "
+    "each event on its own",
+    "method.privacy.participations": "private steps of a window in which a user counts",
+    "method.privacy.clip": "the longest gradient of one user or event",
+    "method.privacy.rate": "learning rate of the released model",
+    "method.privacy.tables": "fields whose ids may be told, as far as enough users stand behind each",
+    "method.privacy.lot_batches": "batches per private step; more give less noise for each event, and fewer steps",
+    "method.privacy.tally_batches": "batches for which the counts of ids wait until noise goes over them",
+    "method.privacy.total_epsilon": "what may be spent over all windows; afterwards nothing new is published",
     "method.trial": "whether a peer's model is scored on own batches before it counts",
 }
 SIMULATION_KEYS: Final[Mapping[str, str]] = {
@@ -138,6 +150,7 @@ TITLES: Final[Mapping[str, str]] = {
     "model.fields": "the inputs",
     "model.tables": "id tables of your own module",
     "method": "how edges learn from each other",
+    "method.privacy": "what edges promise about their users",
     "serve": "the port for callers",
     "peers": "the port for peers",
     "peers.nats": "NATS instead of gossip",

@@ -14,6 +14,7 @@ from tools.reference.markdown import sentence, table, type_name
 FIELDS: Final[Mapping[str, str]] = {
     "_RequestMessage.schema": "schema of the asking edge; the other edge refuses a schema that is not its own",
     "_RequestMessage.holds": "number of the publication that the asking edge holds; 0 for none",
+    "_EverythingMessage.schema": "schema of the asking edge; the other edge refuses a schema that is not its own",
     "AnswerHeader.schema": "schema of the answering edge",
     "AnswerHeader.number": "number of the publication",
     "AnswerHeader.records": "how many examples the model has learned from",

@@ -109,11 +109,11 @@ def _step(
     canary, units = planted.canary[which], planted.units[which]
     present = (canary == NOBODY) | planted.coins[canary]
     if privacy.user is None:
-        lot, allowed = Lot.of_events(events), torch.ones_like(present)
-        lot = Lot(lot.events, lot.users, present.unsqueeze(0), units=False)
+        lot, allowed = Lot.of_events(events).where(present.unsqueeze(0)), torch.ones_like(present)
     else:
-        allowed = torch.tensor(ledger.admit(privacy, units.tolist()))
-        lot = Lot.of_users(events, units.unsqueeze(0), (present & allowed).unsqueeze(0))
+        allowed, in_tallies = torch.tensor(ledger.admit(privacy, units.tolist())).unbind(0)
+        lot = Lot.of_users(events, units.unsqueeze(0), allowed.unsqueeze(0), in_tallies.unsqueeze(0))
+        lot = lot.where(present.unsqueeze(0))
     scaled = mechanism.scale_noise == 0 or bool(released.scaled[0])
     before = released.models.copy()
     learning.step(released, here, lot, noise)

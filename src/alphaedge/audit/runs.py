@@ -66,12 +66,12 @@ def private_runs(
         batch = events.batch(model, which.expand(runs, -1))
         counts = members[:, which]
         if privacy.user is None:
-            lot = Lot.of_events(batch)
-            lot = Lot(lot.events, lot.users, counts, units=False)
+            lot = Lot.of_events(batch).where(counts)
         else:
             users = events.users(privacy.user)[which]
-            counts = counts & torch.tensor([ledger.admit(privacy, users.tolist()) for ledger in ledgers])
-            lot = Lot.of_users(batch, users.expand(runs, -1), counts)
+            admitted = torch.tensor([ledger.admit(privacy, users.tolist()) for ledger in ledgers])
+            lot = Lot.of_users(batch, users.expand(runs, -1), *admitted.unbind(1)).where(counts)
+            counts = lot.counts
         noise = SeededNoise([f"audit/{seed}/{run}/{step}" for run in range(runs)])
         learning.step(released, everybody, lot, noise)
         learned[:, which] = counts

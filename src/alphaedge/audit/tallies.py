@@ -60,5 +60,4 @@ def _lots(canaries: int, coins: Tensor, every: int, crowd: int) -> list[tuple[Te
 
 def _lot(model: Model, ids: Tensor, counts: Tensor) -> Lot:
     inputs, rows = compact([ids.unsqueeze(0)], model.tables)
-    lot = Lot.of_events(Batch(tuple(inputs), tuple(rows), torch.ones(1, len(ids))))
-    return Lot(lot.events, lot.users, counts.unsqueeze(0), units=False)
+    return Lot.of_events(Batch(tuple(inputs), tuple(rows), torch.ones(1, len(ids)))).where(counts.unsqueeze(0))

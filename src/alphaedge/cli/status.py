@@ -28,7 +28,7 @@ alphaedge status --json | jq '.edges[] | select(.state != "ok")'
 [bold]Exit code[/]  0: the fleet is healthy. 1: an edge is down, alone, stale or has another schema. 2: no answer.
 """
 QUIET: Final = {"ok": "green", "starting": "cyan", "waiting": "cyan"}
-COLOURS: Final = QUIET | {"alone": "yellow", "stale": "yellow", "other schema": "yellow"}
+COLOURS: Final = QUIET | dict.fromkeys(("alone", "stale", "other schema", "budget spent"), "yellow")
 SMALLEST_SHARE: Final = 0.005  # that is shown
 PLAIN_WIDTH: Final = 120  # columns, where there is no terminal to ask
 

@@ -10,6 +10,7 @@ from alphaedge.core.fields import KEYED, WHOLE
 from alphaedge.core.model import Model
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.cores import assign_cores
+from alphaedge.edge.learning.promise_check import check_promise
 from alphaedge.edge.trust.certificates import KeyPair, check_certificate, load_certificate
 from alphaedge.edge.trust.credentials import check_loopback
 from alphaedge.edge.trust.known_revocations import KnownRevocations
@@ -36,6 +37,7 @@ def check_edge(config: EdgeConfig, folder: Path, now: dt.datetime, *, insecure: 
     _check_model(config, model)
     report = [f"model {config.model.name}: {model.dense_size:,} parameters and {len(model.tables)} id tables"]
     report.append(f"method {config.method.name}: aggregates every {config.method.make().aggregate_every} batches")
+    report += check_promise(config, model, folder / config.data, now.timestamp())
     if config.secret is None:
         report.append("no secret: keys reveal their ids; use this for trials only")
     else:

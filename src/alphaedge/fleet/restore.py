@@ -18,9 +18,11 @@ from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.inputs.features import Features
 from alphaedge.edge.inputs.numbering import key_of
 from alphaedge.edge.learning.checkpoints import Progress
+from alphaedge.edge.learning.examples import Examples
 from alphaedge.edge.learning.id_tables import fit_columns
-from alphaedge.edge.learning.learner import Examples, Learner
+from alphaedge.edge.learning.learner import Learner
 from alphaedge.edge.learning.loop import make_learner
+from alphaedge.edge.learning.private_state import withhold
 from alphaedge.edge.learning.publication import Publication
 from alphaedge.edge.model import initial_model
 from alphaedge.errors import InvalidValue
@@ -74,6 +76,7 @@ def restore_learner(config: EdgeConfig, state: FleetState, edge: int, names: Seq
         _restore_rows(learner, t, _keys(state, tensors, t, model.fields[table.fields[0]], secret), tensors)
     size, waiting = state.batch_size, own.waiting * state.batch_size
     inputs = features.to_tensors(events[:waiting], model.fields)
+    withhold(learner)  # what a simulation has published is no private release of this edge
     learner.train_mixed([take_batch(inputs, labels, at, size) for at in range(0, waiting, size)])
     learner.note_round_end()
     return Restored(learner, features, events[waiting:], labels[waiting:], Progress(batches=own.batches), size)

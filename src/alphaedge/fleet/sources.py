@@ -11,7 +11,8 @@ from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.config import load as load_config
 from alphaedge.edge.inputs.features import Features
 from alphaedge.edge.learning.checkpoints import Checkpoints, Progress, unpack_state
-from alphaedge.edge.learning.learner import Examples, Learner
+from alphaedge.edge.learning.examples import Examples
+from alphaedge.edge.learning.learner import Learner
 from alphaedge.edge.learning.loop import make_learner
 from alphaedge.edge.model import initial_model, model_schema
 from alphaedge.edge.store.journal import Journal

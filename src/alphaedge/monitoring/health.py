@@ -10,7 +10,7 @@ from alphaedge.monitoring.vitals import EXCLUDED, EdgeView
 # Rounds of its own in which an edge got no model of any neighbour, although there were new ones. Publications of its
 # neighbours would not do: a region with little traffic has few rounds, and its peers publish many times in between.
 STALE_AFTER_ROUNDS: Final = 3
-State = Literal["ok", "starting", "waiting", "alone", "stale", "other schema", "down"]
+State = Literal["ok", "starting", "waiting", "alone", "stale", "other schema", "down", "budget spent"]
 UNHEALTHY: Final = frozenset[State]({"alone", "stale", "other schema", "down"})
 
 
@@ -19,7 +19,8 @@ class EdgeHealth(msgspec.Struct, frozen=True, kw_only=True):
     """The health of one edge.
 
     state: ``starting`` is not found yet by an edge that has just started; ``waiting`` has not learned a batch yet;
-    ``alone`` has neighbours, and none of them is up; ``stale`` got no model of any neighbour in its last rounds.
+    ``alone`` has neighbours, and none of them is up; ``stale`` got no model of any neighbour in its last rounds;
+    ``budget spent`` publishes nothing new any more.
     place: what its data call it. gain: of the score over that of the home model alone, see ``Vitals``.
     bytes, refused: over all links. peers: shares of the neighbours. peer_states: of all peers that it has dealt with,
     in words (``Link.state``).
@@ -91,9 +92,11 @@ def _state(view: EdgeView, fleet: Mapping[str, EdgeView]) -> State:
     if not view.same_schema:
         return "other schema"
     vitals = view.vitals
-    if not vitals.batches:
+    if not vitals.batches and not vitals.aggregations:  # an edge with privacy on tells only the latter
         return "waiting"
     up = [peer for peer in vitals.neighbours if peer in fleet and fleet[peer].alive]
     if vitals.neighbours and not up:
         return "alone"
-    return "stale" if vitals.missed_rounds >= STALE_AFTER_ROUNDS else "ok"
+    if vitals.missed_rounds >= STALE_AFTER_ROUNDS:
+        return "stale"
+    return "budget spent" if vitals.budget_spent else "ok"

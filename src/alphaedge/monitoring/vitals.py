@@ -48,7 +48,8 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     in a row in which neighbours had new models and none of them came. requests: predictions served. pending:
     predictions without a label. p50, p99: latency of recent predictions in milliseconds. own_share: of the edge's own
     model in the last mix. home_share: of the home model in predictions. neighbours: the peers that it pulls from.
-    links: by peer, former neighbours included.
+    links: by peer, former neighbours included. budget_spent: it publishes nothing new, since it would break the promise
+    about its users.
     """
 
     place: str = ""
@@ -67,6 +68,7 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     home_share: float = 0.0
     neighbours: tuple[str, ...] = ()
     links: dict[str, Link] = {}
+    budget_spent: bool = False
 
 
 @final

@@ -164,7 +164,8 @@ class Engine:
             places = pull(world, {one for some in sources.values() for one in some}, newcomers, every_row)
             for edge, some in sources.items():
                 rows = world.rows_at([edge], [[j for j, _ in some]])
-                for state in (world.models, world.home) if world.home else (world.models,):
+                released = world.releases.models if world.releases is not None else None  # what peers tell is public
+                for state in (one for one in (world.models, world.home, released) if one is not None):
                     world.published.give([places[one] for one in some], rows, state, edge)
 
     def _train(self) -> None:

@@ -4,11 +4,13 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, final
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from alphaedge.core.batch import Batch, join
 from alphaedge.core.model import Model
+from alphaedge.core.privacy.accountant import may_open
 from alphaedge.core.privacy.ledger import Ledger
 from alphaedge.core.privacy.lot import Lot, users_of
 from alphaedge.core.privacy.mechanism import Mechanism
@@ -41,11 +43,11 @@ class SeededNoise:
 
     def __init__(self, names: Sequence[str]) -> None:
         seeds = [random.Random(name).getrandbits(63) for name in names]
-        self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+        self._generators = [np.random.Generator(np.random.SFC64(seed)) for seed in seeds]
 
     def __call__(self, edge: int, *shape: int) -> Tensor:
         """See ``core.privacy.noise.Noise``."""
-        return torch.randn(*shape, generator=self._generators[edge], device="cpu")
+        return torch.from_numpy(self._generators[edge].standard_normal(shape))
 
 
 @final
@@ -82,7 +84,7 @@ class Releases:
         """Let edges take private steps on the lots that were revealed since their last ones; those that did."""
         per_edge = self._lot_size * (self._lot_size if self.privacy.user else 1)
         at_once, stepped = max(1, MAX_PRODUCTS // per_edge), set[int]()
-        while ready := [one for one in edges if self._revealed(one) >= self._wanted(one)]:
+        while ready := [one for one in edges if self._revealed(one) >= self._wanted(one) and self._may(one)]:
             for batches in sorted({self._wanted(one) for one in ready}):
                 some = [one for one in ready if self._wanted(one) == batches]
                 for start in range(0, len(some), at_once):
@@ -94,6 +96,15 @@ class Releases:
         """Batches of an edge that are in no lot yet."""
         return one.newest + 1 - one.first - self.done[one.edge]
 
+    def _window(self, one: Revealed) -> int:
+        """The window of an edge's next lot: that of its newest batch."""
+        last = one.first + self.done[one.edge] + self._wanted(one) - 1
+        return self.privacy.window(float(one.times[last]))
+
+    def _may(self, one: Revealed) -> bool:
+        """Whether an edge's next lot is within the budget of all windows."""
+        return may_open(self.privacy, self.ledgers[one.edge], self._window(one))
+
     def _wanted(self, one: Revealed) -> int:
         """Batches of an edge's next lot."""
         return self.learning.lot_batches(self.released, one.edge, self.privacy.lot_batches)
@@ -104,20 +115,20 @@ class Releases:
         parts = [self._batches.get(which, first + number) for number in range(batches)]
         events = join(parts, self.learning.gradients.model.tables)
         noise = SeededNoise([f"{one.name}/{self.done[one.edge]}/noise" for one in edges])
-        self.learning.step(self.released, which, self._lot(edges, events, batches), noise)
+        self.learning.step(self.released, which, self._lot(edges, events), noise)
         for one in edges:
             self.done[one.edge] += batches
 
-    def _lot(self, edges: Sequence[Revealed], events: Batch, batches: int) -> Lot:
+    def _lot(self, edges: Sequence[Revealed], events: Batch) -> Lot:
         ledgers = [self.ledgers[one.edge] for one in edges]
         for one, ledger in zip(edges, ledgers, strict=True):
-            last = one.first + self.done[one.edge] + batches - 1
-            ledger.open(self.privacy.window(float(one.times[last])))
+            ledger.open(self._window(one), self.learning.period(self.released, one.edge))
         if self.privacy.user is None:
             return Lot.of_events(events)
         users = users_of(events, self.learning.gradients.model, self.privacy.user)
-        counts = [ledger.admit(self.privacy, row) for ledger, row in zip(ledgers, users.tolist(), strict=True)]
-        return Lot.of_users(events, users, torch.tensor(counts, device=users.device))
+        admitted = [ledger.admit(self.privacy, row) for ledger, row in zip(ledgers, users.tolist(), strict=True)]
+        counts, tally_counts = torch.tensor(admitted, device=users.device).unbind(1)
+        return Lot.of_users(events, users, counts, tally_counts)
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         """What a step moves besides the models, by name."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from alphaedge.core.batch import Batch, compact
 from alphaedge.core.fields import Field
 from alphaedge.core.model import IdTable, Model
-from alphaedge.core.privacy.clipping import lengths, weighted_sum
+from alphaedge.core.privacy.clipping import lengths, user_lengths, weighted_sum
 from alphaedge.core.privacy.lot import Lot
 from alphaedge.core.privacy.per_example import PerExampleGradients
 from alphaedge.core.state import ModelState
@@ -118,7 +118,8 @@ def test_lengths_and_sums_are_those_of_written_out_gradients(build: Callable[[],
     everybody = torch.ones(EDGES, EVENTS, dtype=torch.bool)
     lot = Lot.of_users(batch, users, everybody) if units else Lot.of_events(batch)
     together = (lot.users.unsqueeze(2) == lot.users.unsqueeze(1)).float()
-    torch.testing.assert_close(lengths(found, lot), (together @ expected).norm(dim=2), rtol=1e-4, atol=1e-5)
+    own = user_lengths(found, lot, torch.ones(EDGES, EVENTS)) if units else lengths(found)
+    torch.testing.assert_close(own, (together @ expected).norm(dim=2), rtol=1e-4, atol=1e-5)
     weights = torch.rand(EDGES, EVENTS)
     summed = weighted_sum(found, weights, model.dense_size)
     torch.testing.assert_close(summed, (weights.unsqueeze(2) * expected).sum(1), rtol=1e-4, atol=1e-5)

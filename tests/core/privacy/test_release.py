@@ -17,7 +17,7 @@ from alphaedge.core.batch import Batch, compact
 from alphaedge.core.fields import Field
 from alphaedge.core.model import Model
 from alphaedge.core.privacy.accountant import NOISE_DELTA, mu_of
-from alphaedge.core.privacy.clipping import lengths, shrink, weighted_sum
+from alphaedge.core.privacy.clipping import clip_weights, weighted_sum
 from alphaedge.core.privacy.lot import Lot, users_of
 from alphaedge.core.privacy.mechanism import GRADIENT_PART, Mechanism
 from alphaedge.core.privacy.per_example import PerExampleGradients
@@ -53,7 +53,7 @@ class Loud:
         self.generator = torch.Generator().manual_seed(seed)
 
     def __call__(self, edge: int, *shape: int) -> Tensor:
-        return torch.randn(*shape, generator=self.generator)
+        return torch.randn(*shape, generator=self.generator, dtype=torch.float64)
 
 
 def shop(privacy: Privacy) -> PrivateLearning:
@@ -98,7 +98,7 @@ def test_one_private_step_is_that_of_opacus_on_the_same_gradients_and_noise() ->
         inputs, labels = torch.randn(1, LOT, 4), 5 * torch.randn(1, LOT)
         batch = Batch((inputs,), (), labels)
         private.step(released, torch.tensor([0]), Lot.of_events(batch), Loud(step))
-        drawn = Loud(step)(0, model.dense_size)
+        drawn = Loud(step)(0, model.dense_size).float()
         noise = partial(next_part, iter(model.unpack_dense(drawn)))
         with mock.patch("opacus.optimizers.optimizer._generate_noise", noise):
             optimizer.zero_grad()
@@ -120,8 +120,7 @@ def test_no_user_adds_more_than_the_clips_to_any_sum(seed: int, user: int, scale
     for without in (None, user):
         lot = lot_of(model, batch, without)
         found = private.gradients(released.models, batch).finite()
-        weights = shrink(lengths(found, lot), mechanism.clip) * lot.counts
-        sums.append(weighted_sum(found, weights, model.dense_size))
+        sums.append(weighted_sum(found, clip_weights(found, lot, mechanism.clip), model.dense_size))
         counts = [torch.zeros_like(x) for x in released.counts]
         there = [torch.zeros_like(x) for x in released.there]
         labels = 2 * batch.labels - 1
@@ -136,7 +135,9 @@ def test_no_user_adds_more_than_the_clips_to_any_sum(seed: int, user: int, scale
             models.buffers[f"norm.{name}"] - released.models.buffers[f"norm.{name}"] for name in ("mean", "variance")
         ]
         moves.append(torch.cat(moved) * MEMORY * LOT)
-        with mock.patch("alphaedge.core.privacy.statistics.stacked", lambda _, like: bins.append(like.clone()) or 0):
+        with mock.patch(
+            "alphaedge.core.privacy.statistics.with_noise", lambda sums, *_: bins.append(sums.clone()) or sums
+        ):
             find_scales(released.models.copy(), private.gradients.norms, numbers, lot, mechanism, silence)
     tolerance = 1 + 1e-4
     assert (sums[0] - sums[1]).norm() <= mechanism.clip * tolerance

@@ -16,8 +16,9 @@ import torch
 from alphaedge.attacks.attack import Attack, Forgery, Scene
 from alphaedge.attacks.catalog import ATTACKS
 from alphaedge.edge import learner_process
+from alphaedge.edge.learning.examples import Examples
 from alphaedge.edge.learning.id_tables import IdRows
-from alphaedge.edge.learning.learner import Examples, Learner
+from alphaedge.edge.learning.learner import Learner
 from alphaedge.edge.learning.publication import Publication, PulledModel, PullRequest
 from alphaedge.edge.peers.driver import PeerDriver
 from alphaedge.edge.supervisor import LearnerCommand

@@ -16,8 +16,9 @@ from alphaedge.core.methods import RIVALS, alphaedge, alphaedge_paper, fedweight
 from alphaedge.core.online import Online
 from alphaedge.core.rules.optimizer.adagrad import Adagrad
 from alphaedge.core.rules.optimizer.adam import Adam
+from alphaedge.edge.learning.examples import Examples
 from alphaedge.edge.learning.held_model import HeldModel
-from alphaedge.edge.learning.learner import Examples, Learner
+from alphaedge.edge.learning.learner import Learner
 from alphaedge.edge.learning.publication import PulledModel
 from alphaedge.models.deepfm import deepfm
 from alphaedge.models.mlp import mlp

@@ -10,7 +10,8 @@ import torch
 from alphaedge.core.rules.aggregation.learned import Learned
 from alphaedge.edge.config import load
 from alphaedge.edge.learning.checkpoints import Checkpoints, Progress, unpack_state
-from alphaedge.edge.learning.learner import Examples, Learner
+from alphaedge.edge.learning.examples import Examples
+from alphaedge.edge.learning.learner import Learner
 from alphaedge.edge.learning.loop import LearningLoop
 from alphaedge.edge.learning.publication import PullRequest
 from alphaedge.edge.learning.rollback import MAX_UNDONE, START, last_good, roll_back

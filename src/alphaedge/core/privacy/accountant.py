@@ -6,10 +6,12 @@ are so with mu = sqrt(T) / sigma, exactly (Dong, Roth, Su, "Gaussian Differentia
 random sample, so nothing is gained by sampling. The curve from mu to (epsilon, delta) is Opacus's.
 """
 
+from functools import cache
 from math import inf, sqrt
 from statistics import NormalDist
-from typing import Final
+from typing import Any, Final
 
+from alphaedge.core.privacy.ledger import Ledger
 from alphaedge.core.privacy.settings import Privacy
 from alphaedge.errors import InvalidValue
 
@@ -50,11 +52,13 @@ def mu_of(epsilon: float, delta: float) -> float:
     return low
 
 
+@cache
 def noise_multiplier(privacy: Privacy) -> float:
     """The noise of a private step, in lengths of what one user adds."""
     return sqrt(privacy.participations) / mu_of(privacy.epsilon, NOISE_DELTA * privacy.delta)
 
 
+@cache
 def epsilon_after(privacy: Privacy, windows: int) -> float:
     """What a user who takes part in so many windows has spent, at ``windows`` times delta.
 
@@ -65,6 +69,31 @@ def epsilon_after(privacy: Privacy, windows: int) -> float:
         return 0.0
     mu = sqrt(windows * privacy.participations) / noise_multiplier(privacy)
     return epsilon_of(mu, NOISE_DELTA * privacy.delta)
+
+
+@cache
+def windows_allowed(privacy: Privacy) -> int | None:
+    """In how many windows there may be private steps before ``total_epsilon`` is spent; None for no limit.
+
+    >>> windows_allowed(Privacy(epsilon=1.0, total_epsilon=1.0)), windows_allowed(Privacy())
+    (1, None)
+    """
+    if privacy.total_epsilon is None:
+        return None
+    most = 1  # total_epsilon is no less than epsilon
+    while epsilon_after(privacy, 2 * most) <= privacy.total_epsilon:
+        most *= 2
+    low, high = most, 2 * most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if epsilon_after(privacy, middle) <= privacy.total_epsilon else (low, middle)
+    return low
+
+
+def may_open(privacy: Privacy, ledger: Ledger[Any], window: int) -> bool:
+    """Whether there may be a private step in a window: one that is open, or a new one within the budget of all."""
+    allowed = windows_allowed(privacy)
+    return window <= ledger.window or allowed is None or ledger.windows < allowed
 
 
 def row_threshold(steps: int, *, noise: float, most: float, rows: int, delta: float) -> float:

@@ -19,23 +19,40 @@ from alphaedge.core.privacy.per_example import PerExample
 SMALLEST: Final = 1e-12
 
 
-def lengths(found: PerExample, lot: Lot) -> Tensor:
-    """The length of the gradient of each example's user, [k, L]; of the example itself where events are protected."""
-    if not lot.units:
-        squares = found.rest.square().sum(2)
-        for linear in found.linears:
-            inputs = linear.inputs.square().sum(2) + (linear.bias is not None)
-            squares = squares + linear.slopes.square().sum(2) * inputs
-        return squares.sqrt()
-    together = (lot.users.unsqueeze(2) == lot.users.unsqueeze(1)).to(found.rest.dtype)
+def clip_weights(found: PerExample, lot: Lot, clip: float) -> Tensor:
+    """The weights [k, L] by which examples count so that no user, or event, adds more than ``clip``; 0 if they don't.
+
+    Where users are protected, examples are clipped first, and what is left of a user's is clipped as a whole. Without
+    the first, an example of enormous length would leave nothing of other sums but rounding.
+    """
+    weights = shrink(lengths(found), clip) * lot.counts
+    return shrink(user_lengths(found, lot, weights), clip) * weights if lot.units else weights
+
+
+def lengths(found: PerExample) -> Tensor:
+    """The length of the gradient of each example, [k, L]; not finite where it is too large to be squared."""
+    squares = found.rest.square().sum(2)
+    for linear in found.linears:
+        inputs = linear.inputs.square().sum(2) + (linear.bias is not None)
+        squares = squares + linear.slopes.square().sum(2) * inputs
+    return squares.sqrt()
+
+
+def user_lengths(found: PerExample, lot: Lot, weights: Tensor) -> Tensor:
+    """The length of the sum of all examples of an example's user, by weights [k, L]; in double precision.
+
+    What cancels in the sum does not cancel in its terms, and the rounding of terms must not pass for a short sum.
+    """
+    rest, scale = found.rest.double() * weights.unsqueeze(2), weights.double().unsqueeze(2)
+    together = (lot.users.unsqueeze(2) == lot.users.unsqueeze(1)).double()
     products = torch.zeros_like(together)
     if len(found.places):
-        products.baddbmm_(found.rest, found.rest.mT)
+        products.baddbmm_(rest, rest.mT)
     for linear in found.linears:
-        inputs = torch.bmm(linear.inputs, linear.inputs.mT).add_(linear.bias is not None)
-        products.addcmul_(torch.bmm(linear.slopes, linear.slopes.mT), inputs)
+        slopes, given = linear.slopes.double() * scale, linear.inputs.double()
+        products.addcmul_(torch.bmm(slopes, slopes.mT), torch.bmm(given, given.mT).add_(linear.bias is not None))
     squares = torch.bmm(together, products.mul_(together).sum(2, keepdim=True)).squeeze(2)
-    return squares.clamp(min=0).sqrt()
+    return squares.clamp(min=0).sqrt().to(found.rest.dtype)
 
 
 def weighted_sum(found: PerExample, weights: Tensor, size: int) -> Tensor:

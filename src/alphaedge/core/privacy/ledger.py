@@ -14,22 +14,38 @@ U = TypeVar("U", bound=Hashable)
 class Ledger(Generic[U]):
     """One edge's account of a window.
 
-    window: its number. taken: by user, the private steps of the window so far. windows: in which there was one at all.
+    window: its number. windows: in which there was a private step at all. taken: by user, the private steps of the
+    window so far. tallied: by user, how often it counts in the tallies that wait for noise, of however many windows;
+    period: the number of that wait.
     """
 
     window: int = -1
     windows: int = 0
     taken: dict[U, int] = field(default_factory=dict)
+    period: int = 0
+    tallied: dict[U, int] = field(default_factory=dict)
 
-    def open(self, window: int) -> None:
-        """Note a private step in a window. A clock that goes back does not open an earlier window again."""
+    def open(self, window: int, period: int = 0) -> None:
+        """Note a private step in a window. A clock that goes back does not open an earlier window again.
+
+        period: how often noise has gone over the tallies before this step.
+        """
         if window > self.window:
             self.window, self.taken = window, {}
             self.windows += 1
+        if period > self.period:
+            self.period, self.tallied = period, {}
 
-    def admit(self, privacy: Privacy, users: Sequence[U]) -> list[bool]:
-        """Which of a lot's examples count, by their users; those users have taken part once more."""
+    def admit(self, privacy: Privacy, users: Sequence[U]) -> tuple[list[bool], list[bool]]:
+        """Which of a lot's examples count, by their users, and which of those count in tallies as well.
+
+        Those users have taken part once more. Tallies of several windows may get noise together; a user counts in them
+        no more often than in one window, so that windows compose as the accountant has it.
+        """
         allowed = {user for user in users if self.taken.get(user, 0) < privacy.participations}
+        in_tallies = {user for user in allowed if self.tallied.get(user, 0) < privacy.participations}
         for user in allowed:
             self.taken[user] = self.taken.get(user, 0) + 1
-        return [user in allowed for user in users]
+        for user in in_tallies:
+            self.tallied[user] = self.tallied.get(user, 0) + 1
+        return [user in allowed for user in users], [user in in_tallies for user in users]

@@ -1,7 +1,7 @@
 """A lot: the events of a private step, who stands behind each of them, and which of them count."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import torch
@@ -17,27 +17,36 @@ class Lot:
     """The lots of k edges, each of L events.
 
     users: [k, L], numbered through all edges; every event has a number of its own where events are protected.
-    counts: [k, L], which events count. units: whether several events may have the same user.
+    counts: [k, L], which events count. tally_counts: [k, L], which of them count in tallies as well.
+    units: whether several events may have the same user.
     """
 
     events: Batch
     users: Tensor
     counts: Tensor
+    tally_counts: Tensor
     units: bool
 
     @classmethod
     def of_events(cls, events: Batch) -> "Lot":
         """A lot in which every event stands for itself, and counts."""
         places = torch.arange(events.labels.numel(), device=events.labels.device).view(events.labels.shape)
-        return cls(events, places, torch.ones_like(places, dtype=torch.bool), units=False)
+        everything = torch.ones_like(places, dtype=torch.bool)
+        return cls(events, places, everything, everything, units=False)
 
     @classmethod
-    def of_users(cls, events: Batch, users: Tensor, counts: Tensor) -> "Lot":
+    def of_users(cls, events: Batch, users: Tensor, counts: Tensor, tally_counts: Tensor | None = None) -> "Lot":
         """A lot with the users of each edge by numbers of any kind, [k, L]."""
         edge = torch.arange(len(users), device=users.device).unsqueeze(1).expand_as(users)
         pairs = torch.stack([edge, users], dim=2).flatten(0, 1)
         number = torch.unique(pairs, dim=0, return_inverse=True)[1]
-        return cls(events, number.view(users.shape), counts, units=True)
+        return cls(
+            events, number.view(users.shape), counts, counts if tally_counts is None else tally_counts, units=True
+        )
+
+    def where(self, mask: Tensor) -> "Lot":
+        """The same lot, of which only these events count, [k, L], if they did before."""
+        return replace(self, counts=self.counts & mask, tally_counts=self.tally_counts & mask)
 
     @property
     def size(self) -> int:

@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 
 from alphaedge.core.labels import LABELS, deviations
-from alphaedge.core.privacy.clipping import lengths, shrink, weighted_sum
+from alphaedge.core.privacy.clipping import clip_weights, lengths, weighted_sum
 from alphaedge.core.privacy.lot import Lot
 from alphaedge.core.privacy.mechanism import Mechanism
-from alphaedge.core.privacy.noise import Noise, stacked
+from alphaedge.core.privacy.noise import Noise, with_noise
 from alphaedge.core.privacy.per_example import PerExampleGradients
 from alphaedge.core.privacy.statistics import FIRST_LOT_BATCHES, find_scales, move_statistics, start_statistics
 from alphaedge.core.privacy.tallies import add_tallies, shown
@@ -73,6 +73,10 @@ class PrivateLearning:
             found[t] = self.mechanism.passes(counts[..., 0], there)
         return found
 
+    def period(self, released: Released, edge: int) -> int:
+        """How often noise has gone over an edge's tallies so far."""
+        return int(released.models.steps[edge]) // self.mechanism.tally_every
+
     def lot_batches(self, released: Released, edge: int, usual: int) -> int:
         """Batches of an edge's next lot: ``usual``, but some more for the first, which teaches scales."""
         first = self.mechanism.scale_noise > 0 and not bool(released.scaled[edge])
@@ -100,16 +104,14 @@ class PrivateLearning:
             steps, every = models.steps + 1, mechanism.tally_every
             times = steps // every * (steps % every == 0)
             add_tallies(counts, there, lot, labels, rows, times, mechanism, noise)
-        size = lengths(found, lot)
-        if not bool(torch.isfinite(size).all()):  # what is not finite shows in the length
+        if not bool(torch.isfinite(lengths(found)).all()):  # what is not finite shows in the length
             found = found.finite()
-            size = lengths(found, lot)
-        weights = shrink(size, mechanism.clip) * lot.counts
+        weights = clip_weights(found, lot, mechanism.clip)
         total = weighted_sum(found, weights, models.dense.shape[1])
         if mechanism.scale_noise:
             move_statistics(models, self.gradients.norms, numbers, lot, mechanism, noise)
         models.steps += 1
-        slope = total.add_(stacked(noise, total), alpha=mechanism.gradient_noise).div_(lot.size)
+        slope = with_noise(total, mechanism.gradient_noise, noise).div_(lot.size)
         Adam(self.rate).update(models.dense, models.dense_m, models.dense_v, slope, models.steps)
         for place, t in enumerate(mechanism.tables):
             table = models.tables[t]

@@ -16,7 +16,7 @@ from alphaedge.core.labels import LABELS
 from alphaedge.core.privacy.clipping import shrink
 from alphaedge.core.privacy.lot import Lot
 from alphaedge.core.privacy.mechanism import USUAL_EVENTS, Mechanism
-from alphaedge.core.privacy.noise import Noise, stacked
+from alphaedge.core.privacy.noise import Noise, with_noise
 from alphaedge.core.state import ModelState
 
 FIRST_LOT_BATCHES: Final = 10
@@ -55,7 +55,7 @@ def find_scales(
     weight = weight.unsqueeze(2) * ~whole.isnan()
     bins = whole.new_zeros(len(whole), whole.shape[2], 2 * SIZES + 1)
     bins.scatter_add_(2, place.mT, weight.mT.contiguous())
-    bins += mechanism.scale_noise * stacked(noise, bins)
+    bins = with_noise(bins, mechanism.scale_noise, noise)
     bins = torch.where(bins > CLEAR * mechanism.scale_noise, bins, 0.0)
     sizes = 2.0 ** (torch.arange(SIZES, dtype=whole.dtype, device=whole.device) / BINS_PER_POWER + SMALLEST_POWER)
     centres = torch.cat([-sizes.flip(0), sizes.new_zeros(1), sizes])
@@ -80,7 +80,8 @@ def move_statistics(
     sums = off.new_zeros(lot.users.numel(), off.shape[2]).index_add_(0, lot.users.flatten(), off.flatten(0, 1))
     factors = shrink(sums.norm(dim=1), mechanism.statistics_clip)[lot.users]
     total = (off * factors.unsqueeze(2)).sum(1)
-    by, times = ((total + mechanism.statistics_noise * stacked(noise, total)) / (MEMORY * lot.size)).chunk(2, dim=1)
+    total = with_noise(total, mechanism.statistics_noise, noise)
+    by, times = (total / (MEMORY * lot.size)).chunk(2, dim=1)
     _write(models, norms, numbers, mean + by * variance.sqrt(), variance * (1 + times).clamp(0.5, 2))
 
 

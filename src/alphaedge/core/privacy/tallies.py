@@ -40,7 +40,7 @@ def add_tallies(
     news = torch.stack([torch.ones_like(labels), labels.clamp(-MAX_LABEL, MAX_LABEL)], dim=-1)
     names, pairs = [], []
     for place, named in enumerate(rows):  # user, edge, table and row of every id of every event that counts
-        mask = lot.counts.unsqueeze(2).expand_as(named)
+        mask = lot.tally_counts.unsqueeze(2).expand_as(named)
         edge = torch.arange(len(named), device=named.device).view(-1, 1, 1).expand_as(named)
         user, table = lot.users.unsqueeze(2).expand_as(named), torch.full_like(named, place)
         names.append(torch.stack([user, edge, table, named], dim=-1)[mask])
@@ -56,8 +56,9 @@ def add_tallies(
         for edge in (times > 0).nonzero().flatten().tolist():
             waiting, seen = whole[edge, :, COLUMNS:], since[edge] > 0
             there_now, spread = seen | (waiting[:, 0] > 0), (~seen * times[edge] + seen).sqrt().unsqueeze(1)
-            drawn = mechanism.tally_noise * spread * noise(edge, *waiting.shape).to(whole)
-            whole[edge, :, :COLUMNS] += waiting + drawn * there_now.unsqueeze(1)
+            drawn = mechanism.tally_noise * spread.double() * noise(edge, *waiting.shape).to(whole.device)
+            told = (whole[edge, :, :COLUMNS] + waiting).double() + drawn * there_now.unsqueeze(1)
+            whole[edge, :, :COLUMNS] = told.to(whole.dtype)
             since[edge] = there_now * times[edge]
             waiting.zero_()
 

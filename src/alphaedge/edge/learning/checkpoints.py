@@ -29,7 +29,10 @@ from alphaedge.edge.inputs.numbering import Numbering
 from alphaedge.edge.learning.held_model import HeldModel
 from alphaedge.edge.learning.id_tables import fit_columns
 from alphaedge.edge.learning.learner import Learner
+from alphaedge.edge.learning.other_rows import OtherRows
+from alphaedge.edge.learning.private_state import PrivateHeader, header_of, load_private, private_tensors
 from alphaedge.edge.learning.publication import Publication
+from alphaedge.edge.learning.state_tensors import load_state, state_tensors
 from alphaedge.errors import CheckpointError, InvalidValue
 from alphaedge.files import sync_folder
 
@@ -79,6 +82,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     publication: tuple[int, int]  # number, records
     held: dict[str, tuple[int, int]]  # number, records
     topology: dict[str, float]
+    private: PrivateHeader | None = None  # the released model, if there is one
 
 
 @final
@@ -204,6 +208,7 @@ def _header(learner: Learner, schema: str, progress: Progress) -> _Header:
         publication=(learner.publication.number, learner.publication.records),
         held={peer: (held.number, held.records) for peer, held in learner.held.items()},
         topology=learner.topology,
+        private=header_of(learner.private),
     )
 
 
@@ -211,11 +216,8 @@ def _tensors(learner: Learner) -> dict[str, Tensor]:
     found = {"evidence": learner.evidence, "unused": learner.unused}
     found |= {"published.dense": learner.publication.dense, "published.residual": learner.publication.residual}
     for who, state in learner.states.items():
-        found |= {f"{who}.dense": state.dense, f"{who}.m": state.dense_m, f"{who}.v": state.dense_v}
-        found[f"{who}.steps"] = state.steps
-        found |= {f"{who}.buffer.{name}": buffer for name, buffer in state.buffers.items()}
-        for t, rows in enumerate(state.tables):
-            found |= {f"{who}.{t}.value": rows.value, f"{who}.{t}.m": rows.m, f"{who}.{t}.v": rows.v}
+        found |= state_tensors(who, state)
+    found |= private_tensors(learner.private)
     for t, table in enumerate(learner.tables):
         found[f"{t}.keys"] = torch.tensor(table.numbering.keys_by_row(), dtype=torch.long)
         found[f"{t}.order"] = torch.tensor(table.numbering.rows_by_last_use(), dtype=torch.long)
@@ -224,8 +226,9 @@ def _tensors(learner: Learner) -> dict[str, Tensor]:
     for peer, held in learner.held.items():
         found[f"held.{peer}.dense"] = held.dense
         found |= {f"held.{peer}.buffer.{name}": b for name, b in held.statistics.items()}
-        for t, (rows_, has) in enumerate(zip(held.rows, held.has, strict=True)):
-            found |= {f"held.{peer}.{t}.rows": rows_, f"held.{peer}.{t}.has": has}
+        for t, (rows, has, others) in enumerate(zip(held.rows, held.has, held.others, strict=True)):
+            found |= {f"held.{peer}.{t}.rows": rows, f"held.{peer}.{t}.has": has}
+            found |= {f"held.{peer}.{t}.other_keys": others.keys, f"held.{peer}.{t}.other_rows": others.rows}
     return {name: tensor.contiguous() for name, tensor in found.items()}
 
 
@@ -250,11 +253,7 @@ def unpack_state(learner: Learner, data: bytes, schema: str) -> Progress:
     ]
     learner.evidence, learner.unused = tensors.get("evidence", learner.evidence), tensors.get("unused", learner.unused)
     for who, state in learner.states.items():
-        state.dense, state.dense_m, state.dense_v = (tensors[f"{who}.{name}"] for name in ("dense", "m", "v"))
-        state.steps = tensors[f"{who}.steps"]
-        state.buffers = {name: tensors[f"{who}.buffer.{name}"] for name in state.buffers}
-        for t, rows in enumerate(state.tables):
-            rows.storage = torch.stack([tensors[f"{who}.{t}.{name}"] for name in ("value", "m", "v")])
+        load_state(who, state, tensors)
     for t, table in enumerate(learner.tables):
         table.numbering = numberings[t]
         told = table.published.shape[1]
@@ -276,6 +275,7 @@ def unpack_state(learner: Learner, data: bytes, schema: str) -> Progress:
         learner.links = Links.start(header.neighbours, learner.method.aggregation.memory)
     learner.records, learner.revealed, learner.aggregations = header.records, header.revealed, header.aggregations
     learner.topology = dict(header.topology)
+    load_private(learner, header.private, tensors)
     learner.note_round_end()
     return header.progress
 
@@ -287,6 +287,14 @@ def _held(learner: Learner, tensors: Mapping[str, Tensor], peer: str, number: in
     tables = enumerate(learner.tables)
     made.rows = [fit_columns(tensors[f"held.{peer}.{t}.rows"], table.published.shape[1]) for t, table in tables]
     made.has = [tensors[f"held.{peer}.{t}.has"] for t in range(len(learner.tables))]
+    if f"held.{peer}.0.other_keys" in tensors:  # older checkpoints have none
+        made.others = [
+            OtherRows(
+                tensors[f"held.{peer}.{t}.other_keys"],
+                fit_columns(tensors[f"held.{peer}.{t}.other_rows"], table.published.shape[1]),
+            )
+            for t, table in enumerate(learner.tables)
+        ]
     return made
 
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from alphaedge.core.hearing import add_up
 from alphaedge.core.tally import possible
+from alphaedge.edge.learning.held_model import HeldModel
 from alphaedge.edge.learning.publication import PulledModel
 
 MAX_IDS: Final = 1000  # of one table, asked for at once
@@ -67,6 +68,17 @@ def weighted_rows(
             if hearing:
                 rows = torch.cat([rows, hearing[t].add_up(every, pulls, t)[known]], dim=1)
             found.append(Adopted(t, every[known], rows))
+    return found
+
+
+def find_held(held: Mapping[str, HeldModel], keys: Sequence[Tensor]) -> dict[str, PulledModel]:
+    """What peers have told of ids that are new here, by their keys per table, in models that are held already."""
+    found = {}
+    for peer, model in held.items():
+        parts = [others.find(some) for others, some in zip(model.others, keys, strict=True)]
+        if any(len(part.keys) for part in parts):
+            named, rows = tuple(part.keys for part in parts), tuple(part.rows for part in parts)
+            found[peer] = PulledModel(model.number, model.records, model.dense[:0], {}, named, rows)
     return found
 
 

@@ -9,12 +9,16 @@ from torch.nn import functional as F
 
 from alphaedge.core.aggregation import HeldModels
 from alphaedge.edge.learning.id_tables import IdRows
+from alphaedge.edge.learning.other_rows import OtherRows
 from alphaedge.edge.learning.publication import PulledModel
 
 
 @final
 class HeldModel:
-    """A neighbour's model: its dense part, and its rows in this edge's numbering."""
+    """A neighbour's model: its dense part, its rows in this edge's numbering, and rows of ids that have none here.
+
+    Only an edge that asks for everything gets such ``others``.
+    """
 
     def __init__(self, dense: Tensor, tables: Sequence[IdRows]) -> None:
         self.number, self.records = -1, 0
@@ -22,16 +26,27 @@ class HeldModel:
         self.statistics: dict[str, Tensor] = {}
         self.rows = [table.published.new_zeros(1, table.published.shape[1]) for table in tables]
         self.has = [torch.zeros(1, dtype=torch.bool) for _ in tables]
+        self.others = [OtherRows.none(table.published.shape[1], table.published.dtype) for table in tables]
 
-    def take(self, pull: PulledModel, tables: Sequence[IdRows]) -> None:
-        """Update it with what was pulled."""
+    def take(self, pull: PulledModel, tables: Sequence[IdRows], everything: int | None = None) -> None:
+        """Update it with what was pulled.
+
+        everything: given if all rows were asked for, whatever ids the edge knows; the aggregation for which they were.
+        Ids that appeared after the pull for it count from the next one on.
+        """
         self.number, self.records, self.dense = pull.number, pull.records, pull.dense
         self.statistics = dict(pull.statistics)
         self.fit(tables)
         for t, table in enumerate(tables):
-            row = table.rows(pull.keys[t])
+            keys, values = pull.keys[t], pull.rows[t]
+            if everything is not None:
+                keys, values = self.others[t].with_news(keys, values)
+            row = table.rows(keys)
             mine = row >= 0
-            self.rows[t][row[mine]], self.has[t][row[mine]] = pull.rows[t][mine], True
+            if everything is not None:
+                mine[mine.clone()] = table.known_since[row[mine]] <= everything
+                self.others[t] = OtherRows(keys[~mine], values[~mine]).cut(table.numbering.capacity)
+            self.rows[t][row[mine]], self.has[t][row[mine]] = values[mine], True
 
     def drop(self, table: int, rows: Tensor) -> None:
         """Clear rows that now belong to other ids."""

@@ -8,9 +8,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from alphaedge.core.compression import Precision, compress_rows, has_moved, residual_columns
-from alphaedge.core.state import TableState
+from alphaedge.core.gradients import Gradients
+from alphaedge.core.state import ModelState, TableState
 from alphaedge.core.tally import COLUMNS
-from alphaedge.edge.inputs.lookup import NO_KEY, find_rows, initial_rows
+from alphaedge.edge.inputs.lookup import NO_KEY, Inputs, RowLookup, compact_keys, find_rows, initial_rows
 from alphaedge.edge.inputs.numbering import Admission, Numbering, rows_to_allocate
 
 MIN_ROWS: Final = 10  # trained, before their usual length is known
@@ -20,8 +21,8 @@ MIN_ROWS: Final = 10  # trained, before their usual length is known
 class IdRows:
     """The rows of one table, in this edge's numbering.
 
-    copies: the table in the mixed model and, if there is one, in the home model; all grow alike. Per row:
-    ``known_since`` is the aggregation at which its id appeared, ``trained`` whether it was trained since the last
+    copies: the table in the mixed model and, if there are, in the home model and the released one; all grow alike. Per
+    row: ``known_since`` is the aggregation at which its id appeared, ``trained`` whether it was trained since the last
     publication, ``version`` the publication in which it last changed (0: never trained), ``published`` its published
     values, as far as peers are told, ``residual`` what rounding has left out of them (``core.compression``).
 
@@ -103,10 +104,15 @@ class IdRows:
         fresh, self.moved, self.fresh = self.fresh, [], []
         return moved, fresh
 
-    def publish(self, number: int, precision: Precision, min_change: float = 0.0) -> None:
-        """Publish the rows that were trained since they were last published, and have moved enough since."""
+    def publish(
+        self, number: int, precision: Precision, min_change: float = 0.0, source: TableState | None = None
+    ) -> None:
+        """Publish the rows that were trained since they were last published, and have moved enough since.
+
+        source: the copy to publish from; otherwise the mixed model's.
+        """
         trained = self.trained.nonzero().squeeze(1)
-        values, told = self._copies[0].value[0], self.published.shape[1]
+        values, told = (source or self._copies[0]).value[0], self.published.shape[1]
         moved = has_moved(values[trained, :told], self.published[trained], self.width, min_change)
         due = trained[moved | (self.version[trained] == 0)]
         self.residual = fit_columns(self.residual, residual_columns(self.width, precision))
@@ -121,12 +127,17 @@ class IdRows:
         value[0, : len(keys)] = initial_rows(self.start, keys)
         return TableState.start(value, self.width)
 
-    def usual_row(self) -> float | None:
-        """The median length of the rows trained so far; None if there are too few to say."""
-        trained = self.version > 0
+    def usual_row(self, *, published: bool = True) -> float | None:
+        """The median length of the rows trained so far; None if there are too few to say.
+
+        published: as they were published, if they all were; else as they are in the mixed model.
+        """
+        own = self._copies[0]
+        trained = self.version > 0 if published else (own.m[0, :-1] != 0).any(1) | (own.v[0, :-1] != 0).any(1)
         if int(trained.sum()) < MIN_ROWS:
             return None
-        return float(self.published[trained, : self.width].norm(dim=1).median())
+        rows = self.published if published else own.value[0, :-1]
+        return float(rows[trained, : self.width].norm(dim=1).median())
 
     def known(self) -> Tensor:
         """Which rows belong to an id, [1, size + 1]."""
@@ -143,6 +154,16 @@ class IdRows:
         self.version = F.pad(self.version, (0, more))
         self.published = F.pad(self.published, (0, 0, 0, more))
         self.residual = F.pad(self.residual, (0, 0, 0, more))
+
+
+def outputs_of(state: ModelState, tables: Sequence[IdRows], inputs: Inputs, gradients: Gradients) -> Tensor:
+    """Outputs [1, B] of a model; ids without a row predict from the values that a new row would start with."""
+    places, keys = compact_keys(gradients.model, inputs)
+    rows = [
+        RowLookup.of(wanted, table.rows(wanted), table.start).gather(storage.value[0])
+        for table, storage, wanted in zip(tables, state.tables, keys, strict=True)
+    ]
+    return gradients.outputs(state.dense, rows, state.buffers, places)
 
 
 def fit_columns(rows: Tensor, columns: int) -> Tensor:

@@ -11,13 +11,12 @@ model trains on them only after the mix, the home model at once. A round is ``st
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple, final
+from typing import final
 
 import torch
 from torch import Tensor
 
 from alphaedge.core.batch import Batch
-from alphaedge.core.compression import compress_dense
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.home import combine, no_evidence, parabola
 from alphaedge.core.links import Links
@@ -26,22 +25,15 @@ from alphaedge.core.online import Online, learn, predict
 from alphaedge.core.round import Round, join, mix, select
 from alphaedge.core.start import median
 from alphaedge.core.state import ModelState
-from alphaedge.edge.inputs.lookup import Inputs, RowLookup, compact_keys
+from alphaedge.edge.inputs.lookup import Inputs, compact_keys
+from alphaedge.edge.learning.examples import Examples
 from alphaedge.edge.learning.held_model import HeldModel, stacked
-from alphaedge.edge.learning.id_tables import IdRows
+from alphaedge.edge.learning.id_tables import IdRows, outputs_of
+from alphaedge.edge.learning.private_release import PrivateRelease, Secrets
 from alphaedge.edge.learning.publication import Publication, PulledModel, PullRequest
+from alphaedge.edge.learning.start_check import find_better_start
 from alphaedge.edge.learning.undo import ModelBefore
 from alphaedge.errors import InvalidValue, RuleError
-
-# A model to start from is given up if its loss on the first batch is more than so many times that of no model.
-MAX_START_RATIO: Final = 1.25
-
-
-class Examples(NamedTuple):
-    """A batch with its labels."""
-
-    inputs: Inputs
-    labels: Tensor
 
 
 @final
@@ -49,7 +41,7 @@ class Learner:
     """One edge's learning.
 
     name: of the edge. seed: of everything that is drawn; edges of one fleet share it and draw by their names.
-    capacities: the most rows that each id table may have.
+    capacities: the most rows that each id table may have. secrets: for a method with privacy.
     """
 
     def __init__(
@@ -61,6 +53,7 @@ class Learner:
         name: str,
         seed: int,
         capacities: Sequence[int],
+        secrets: Secrets | None = None,
     ) -> None:
         model = gradients.model
         self.model, self.gradients, self.method, self.online = model, gradients, method, online
@@ -69,10 +62,12 @@ class Learner:
         self.home = self.mixed.copy() if method.home else None
         self.evidence = no_evidence(1, model.dtype)  # about the blend of the two
         self.unused = torch.zeros(1, dtype=torch.long)  # batches in a row without a use of the mixed model
+        self.private = None if method.privacy is None else PrivateRelease.of(method.privacy, model, secrets)
+        copies = [*self.states.values(), *([self.private.models] if self.private is not None else [])]
         self.tables = [
-            IdRows(model.initial_table(t), copies, capacity, width=layout.width, told=method.told(layout))
+            IdRows(model.initial_table(t), same, capacity, width=layout.width, told=method.told(layout))
             for t, (layout, capacity) in enumerate(zip(model.tables, capacities, strict=True))
-            for copies in ([state.tables[t] for state in self.states.values()],)
+            for same in ([state.tables[t] for state in copies],)
         ]
         self.links: Links[str] = Links.start([], method.aggregation.memory)
         self.held: dict[str, HeldModel] = {}
@@ -109,6 +104,13 @@ class Learner:
             state.dense[0] = median(torch.stack([pull.dense for pull in pulls]))
             for name in pulls[0].statistics:
                 state.buffers[name][0] = median(torch.stack([pull.statistics[name] for pull in pulls]))
+        if self.private is not None:
+            self.private.start_from(self.mixed)
+
+    def hold(self, peer: str, pull: PulledModel) -> None:
+        """Keep what was pulled from a neighbour."""
+        held = self.held.setdefault(peer, HeldModel(self.mixed.dense[0], self.tables))
+        held.take(pull, self.tables, None if self.private is None else self.aggregations)
 
     def drop(self, peer: str) -> None:
         """Drop a neighbour: it is not mixed in again unless it is chosen again."""
@@ -122,22 +124,23 @@ class Learner:
             False  # never evict more than half of the table
         )
         if new.any():
-            self._admit(table, keys[new])
+            self.admit(table, keys[new])
             self.tables[table].adopt(keys[new], rows[new])
         return int(new.sum())
 
     def predict(self, inputs: Inputs) -> Tensor:
         """Outputs [B]: those of the mixed model and the home model, blended by the learned share."""
-        mixed = self._outputs(self.mixed, inputs)
+        mixed = outputs_of(self.mixed, self.tables, inputs, self.gradients)
         if self.home is None or self.method.home is None:
             return mixed[0]
-        return combine(self.method.home.share(self.evidence), mixed, self._outputs(self.home, inputs))[0]
+        alone = outputs_of(self.home, self.tables, inputs, self.gradients)
+        return combine(self.method.home.share(self.evidence), mixed, alone)[0]
 
     def anew(self) -> "Learner":
         """A learner of the same edge that has learned nothing yet."""
         capacities = [table.numbering.capacity for table in self.tables]
-        parts = self.gradients, self.method, self.online
-        return Learner(*parts, name=self.name, seed=self.seed, capacities=capacities)
+        parts, secrets = (self.gradients, self.method, self.online), self.private and self.private.secrets
+        return Learner(*parts, name=self.name, seed=self.seed, capacities=capacities, secrets=secrets)
 
     def learn(self, examples: Examples) -> bool:
         """Learn from a batch: the home model at once, the mixed model unless the batch waits for the next mix.
@@ -148,7 +151,10 @@ class Learner:
         if self.revealed == 0:
             self._check_start(batch)
         self.revealed += 1
-        return self._or_undo(examples, batch, partial(self._learn, examples, batch))
+        learned = self._or_undo(examples, batch, partial(self._learn, examples, batch))
+        if learned and self.private is not None:
+            self.private.add(examples)
+        return learned
 
     def _or_undo(self, examples: Examples, batch: Batch, work: Callable[[ModelBefore], object]) -> bool:
         """Do what changes the models by a batch, or nothing of it if they would no longer be finite.
@@ -195,14 +201,12 @@ class Learner:
             self.waiting.append(examples)
 
     def _check_start(self, batch: Batch) -> None:
-        """Give up a model that the edge has started from, if it is far worse on the first batch than none."""
-        fresh = ModelState.start([self.model], [0])
-        fresh.tables = [table.untrained() for table in self.tables]
-        losses = [
-            float(self.model.loss.function(predict(state, batch, self.gradients)[0], batch.labels[0]))
-            for state in (self.mixed, fresh)
-        ]
-        if not losses[0] <= MAX_START_RATIO * losses[1]:  # nor one that is not finite
+        """Give up a model that the edge has started from, if it is far worse on the first batch than none.
+
+        The released model keeps it: peers would see what the batch has decided.
+        """
+        fresh = find_better_start(self.mixed, self.tables, batch, self.gradients)
+        if fresh is not None:
             self.gave_up_start = True
             for state in self.states.values():
                 state.copy_edges(torch.tensor([0]), fresh)
@@ -242,7 +246,10 @@ class Learner:
             self._note_trained(self._batch(examples))
 
     def _publish(self) -> None:
-        """Let peers pull what was learned so far, and know who the neighbours are."""
+        """Let peers pull what was learned so far, and know who the neighbours are; with privacy, what may be told."""
+        if self.private is not None:
+            self.publication = self.private.publish(self.publication, self.tables, self.method.precision)
+            return
         self.topology = self.links.shares()
         if not self.records:
             return
@@ -251,10 +258,11 @@ class Learner:
             table.publish(self.publication.number, self.method.precision, self.method.min_change)
 
     def snapshot(self, number: int) -> Publication:
-        """The mixed model as a publication of that number; its rows are in the tables."""
-        statistics = {name: self.mixed.buffers[name][0].clone() for name in self.model.statistics()}
-        made = compress_dense(self.mixed.dense[0].clone(), self.publication.residual, self.method.precision)
-        return Publication(number, self.records, made.published, statistics, made.residual)
+        """What may be published as a publication of that number; its rows are in the tables."""
+        if self.private is not None:
+            return self.private.snapshot(number, self.publication, self.method.precision)
+        parts = self.mixed, self.model, number, self.records
+        return Publication.of(*parts, self.publication.residual, self.method.precision)
 
     def request(self, peer: str) -> PullRequest:
         """What to ask a neighbour for."""
@@ -283,13 +291,14 @@ class Learner:
         own = {name: self.mixed.buffers[name][0] for name in statistics}
         only = torch.tensor([0])
         models = self.mixed.select_models(only)
+        pool = stacked(held, present, self.tables, own)
         ((own_share, *shares),) = mix(
             self.method,
             self.gradients,
             Round(
                 models=models,
                 links=[self.links],
-                held=stacked(held, present, self.tables, own),
+                held=pool if self.private is None else pool.without_rows(),
                 publications=[[one.number for one in held]],
                 aggregations=[self.aggregations],
                 records=torch.tensor([[self.records, *(h.records for h in held)]], dtype=self.mixed.dense.dtype),
@@ -373,10 +382,10 @@ class Learner:
     def _batch(self, examples: Examples) -> Batch:
         """A batch as the core sees it; ids that are new get rows."""
         inputs, keys = compact_keys(self.model, examples.inputs)
-        rows = tuple(self._admit(t, wanted) for t, wanted in enumerate(keys))
+        rows = tuple(self.admit(t, wanted) for t, wanted in enumerate(keys))
         return Batch(tuple(inputs), rows, examples.labels.to(self.model.dtype).unsqueeze(0))
 
-    def _admit(self, table: int, keys: Tensor) -> Tensor:
+    def admit(self, table: int, keys: Tensor) -> Tensor:
         """The rows of keys; new keys get rows, those of the longest unused keys if the table is full."""
         row, admitted = self.tables[table].admit(keys, self.aggregations + self.past_pull)
         given_up = torch.tensor([a.row for a in admitted if a.previous is not None], dtype=torch.long)
@@ -384,16 +393,9 @@ class Learner:
             held.drop(table, given_up)
         for before in self._ahead:
             before.forget(table, given_up)
+        if self.private is not None:
+            self.private.drop(table, given_up)
         return row
-
-    def _outputs(self, state: ModelState, inputs: Inputs) -> Tensor:
-        """Outputs [1, B] of a model; ids without a row predict from the values that a new row would start with."""
-        places, keys = compact_keys(self.model, inputs)
-        rows = [
-            RowLookup.of(wanted, table.rows(wanted), table.start).gather(storage.value[0])
-            for table, storage, wanted in zip(self.tables, state.tables, keys, strict=True)
-        ]
-        return self.gradients.outputs(state.dense, rows, state.buffers, places)
 
     def _rng(self, purpose: str) -> random.Random:
         """Randomness for one purpose at this aggregation, the same after a restart."""

@@ -17,14 +17,19 @@ from torch import Tensor
 from alphaedge.core.gradients import Gradients, OneAtATime
 from alphaedge.core.hearing import trust_in
 from alphaedge.core.model import Model
+from alphaedge.core.privacy.accountant import epsilon_after
+from alphaedge.core.privacy.noise import Noise
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.inputs.features import Features
 from alphaedge.edge.inputs.lookup import NO_KEY, compact_keys
 from alphaedge.edge.learning.checkpoints import Checkpoints
-from alphaedge.edge.learning.cold_start import AdoptionLog, Hearing, NewIds, weighted_rows
+from alphaedge.edge.learning.cold_start import AdoptionLog, Hearing, NewIds, find_held, weighted_rows
+from alphaedge.edge.learning.examples import Examples
 from alphaedge.edge.learning.handover import hand_over
-from alphaedge.edge.learning.held_model import HeldModel
-from alphaedge.edge.learning.learner import Examples, Learner
+from alphaedge.edge.learning.learner import Learner
+from alphaedge.edge.learning.noise_key import no_noise
+from alphaedge.edge.learning.private_release import Secrets
+from alphaedge.edge.learning.promise import Promise
 from alphaedge.edge.learning.publication import PulledModel
 from alphaedge.edge.learning.rollback import MAX_UNDONE, last_good, roll_back
 from alphaedge.edge.log import info, warn
@@ -50,8 +55,8 @@ STATUS_INTERVAL_SECONDS: Final = 1.0
 RECENT_BATCHES: Final = 20  # whose scores make the recent score
 
 
-def make_learner(config: EdgeConfig, gradients: Gradients) -> Learner:
-    """Make the learner of an edge, which has learned nothing yet."""
+def make_learner(config: EdgeConfig, gradients: Gradients, noise: Callable[[int], Noise] = no_noise) -> Learner:
+    """Make the learner of an edge, which has learned nothing yet. noise: that of its private steps, if it takes any."""
     model, sizes = gradients.model, {f.name: f.size for f in config.model.fields}
     return Learner(
         gradients,
@@ -60,6 +65,7 @@ def make_learner(config: EdgeConfig, gradients: Gradients) -> Learner:
         name=config.edge,
         seed=config.seed,
         capacities=[sum(sizes[model.fields[f]] for f in table.fields) for table in model.tables],
+        secrets=Secrets(config.model.batch_size, noise),
     )
 
 
@@ -76,16 +82,18 @@ class LearningLoop:
     ) -> None:
         data, model = folder / config.data, initial_model(config)
         self.config, self.size = config, config.model.batch_size
-        self.learner = make_learner(config, gradients(model))
+        self.schema = model_schema(config, model)
+        self._promise = Promise(data, config.method.make().privacy, self.schema)
+        self.learner = make_learner(config, gradients(model), self._promise.noise)
         self._features = Features(config.model.fields, b"")  # the journal holds keys, not ids
         self._journal = Journal(data / "journal.db", layout=self._features.layout, readonly=True)
         self._checkpoints = Checkpoints(data / "checkpoints")
         self._status_file = data / "status.json"
         self._clock = clock
         self._score = SCORES["AUC" if config.model.task == "classify" else "1-SMAPE"]
-        self.schema = model_schema(config, model)
         self._writer = ParameterWriter(data / "parameters", self.schema)
         self.progress, wrong = self._checkpoints.restore(self.learner, self.schema)
+        self._promise.take_up(self.learner)
         self._saved = self.progress.feedback
         for reason in wrong:
             warn("checkpoint_refused", reason=reason)
@@ -146,7 +154,8 @@ class LearningLoop:
         )
         labels = torch.tensor([one.label for one in labelled], dtype=self.learner.model.dtype)
         undone = self.learner.batches_undone
-        self._learn(Examples(inputs, labels))
+        time = max(one.labelled_at for one in labelled)
+        self._learn(Examples(inputs, labels, labelled[0].number, labelled[-1].number, time))
         self._note_scores([one.output for one in labelled], [one.alone for one in labelled], labels)
         self.progress.feedback = labelled[-1].number
         self._note_undone(undone)
@@ -208,6 +217,7 @@ class LearningLoop:
     def start_round(self) -> None:
         """Begin a round: publish what was learned."""
         self.learner.start_round()
+        self._promise.before_publication(self.learner)
         if self.learner.reset:
             self.status.resets += 1
             warn("mixed_model_reset", aggregation=self.learner.aggregations, reason="of no use beside the home model")
@@ -237,6 +247,9 @@ class LearningLoop:
             for table, wanted in zip(self.learner.tables, keys, strict=True)
         ]
         picked = self._new_ids.pick(unknown, now)
+        if self.learner.private is not None:  # no peer is asked about an id; what they have told is held already
+            self.adopt(find_held(self.learner.held, picked))
+            return []
         return picked if any(map(len, picked)) else []
 
     def adopt(self, pulls: Mapping[str, PulledModel]) -> None:
@@ -244,7 +257,8 @@ class LearningLoop:
         learner, trial = self.learner, self.learner.method.trial
         trust = {peer: trust for peer in pulls if (trust := _trust_in_rows(learner, peer)) > 0}
         weights = {peer: learner.links.known[peer].weight if learner.aggregations else 1.0 for peer in trust}
-        usual = [table.usual_row() if trial is not None else None for table in learner.tables]
+        told = learner.private is None
+        usual = [table.usual_row(published=told) if trial is not None else None for table in learner.tables]
         known = {peer: learner.links.known.get(peer) for peer in trust}
         believed = {peer: trust_in(link) if link is not None else 0.0 for peer, link in known.items()}
         hearing = [Hearing(table.width, table.events, believed) for table in learner.tables]
@@ -280,7 +294,7 @@ class LearningLoop:
         learner = self.learner
         pulls = {peer: pull for peer, pull in pulls.items() if peer in learner.links.neighbours}  # some may be dropped
         for peer, pull in pulls.items():
-            learner.held.setdefault(peer, HeldModel(learner.mixed.dense[0], learner.tables)).take(pull, learner.tables)
+            learner.hold(peer, pull)
         excluded = {peer: link.excluded_until for peer, link in learner.links.known.items()}
         try:
             shares = learner.mix(list(pulls))
@@ -297,6 +311,7 @@ class LearningLoop:
                 rounds = link.excluded_until - learner.aggregations
                 warn("peer_excluded", peer=peer, reason=self.exclusion(peer), rounds=rounds)
         self._checkpoints.save(learner, self.schema, self.progress)
+        self._promise.after_checkpoint(learner)
         self.status.own_share = shares.get(self.config.edge, 1.0)
         self._hand_over()
         write_learned_mark(self._status_file.parent, LearnedMark(self.progress.feedback, self._saved))
@@ -339,15 +354,25 @@ class LearningLoop:
         status.recent_gain = sum(self._recent_gain) / len(self._recent_gain) if self._recent_gain else None
         home = learner.method.home
         status.home_share = 1.0 - float(home.share(learner.evidence)) if home is not None else 0.0
+        if (private := learner.private) is not None:
+            status.privacy_windows, status.budget_spent = private.ledger.windows, private.exhausted
+            status.privacy_epsilon = epsilon_after(private.privacy, private.ledger.windows)
         status.peers, status.written = peers, now
         me = EdgeView(region=self.config.region, alive=True, vitals=self.vitals())
         status.fleet = with_absent(status.fleet, {**others, self.config.edge: me})
         write_status(status, self._status_file)
 
     def vitals(self) -> Vitals:
-        """The report about this edge that the fleet gets."""
+        """The report about this edge that its operator sees, and the fleet as a rule."""
         serving = read_server_status(self._status_file.with_name("serving.json"))
         return make_vitals(self.status, self.learner.links.neighbours, serving)
+
+    def announced_vitals(self) -> Vitals:
+        """The report that the fleet gets; with privacy, only what follows from the number of publications."""
+        private = self.learner.private
+        if private is None:
+            return self.vitals()
+        return Vitals(aggregations=self.learner.aggregations, budget_spent=private.exhausted)
 
 
 def _trust_in_rows(learner: Learner, peer: str) -> float:

@@ -11,6 +11,9 @@ from typing import Final, final
 import torch
 from torch import Tensor
 
+from alphaedge.core.compression import Precision, compress_dense
+from alphaedge.core.model import Model
+from alphaedge.core.state import ModelState
 from alphaedge.edge.learning.id_tables import IdRows
 
 KEYS_AT_ONCE: Final = 1 << 14  # to look up: a peer may name many more
@@ -61,6 +64,15 @@ class Publication:
     statistics: dict[str, Tensor] = field(default_factory=dict)
     residual: Tensor = field(default_factory=lambda: torch.empty(0))
 
+    @classmethod
+    def of(
+        cls, state: ModelState, model: Model, number: int, records: int, residual: Tensor, precision: Precision
+    ) -> "Publication":
+        """A model as a publication of that number; its rows are in the tables. residual: of the last publication."""
+        statistics = {name: state.buffers[name][0].clone() for name in model.statistics()}
+        made = compress_dense(state.dense[0].clone(), residual, precision)
+        return cls(number, records, made.published, statistics, made.residual)
+
     def answer(self, request: PullRequest, tables: Sequence[IdRows]) -> PulledModel:
         """Answer a peer's request."""
         keys, rows = [], []
@@ -69,6 +81,22 @@ class Publication:
             found = [_changed(table, wanted[s : s + KEYS_AT_ONCE], fresh, request.holds) for s in starts]
             keys.append(torch.cat([key for key, _ in found]))
             rows.append(table.published[torch.cat([row for _, row in found])])
+        return PulledModel(self.number, self.records, self.dense, self.statistics, tuple(keys), tuple(rows))
+
+    def answer_everything(
+        self, holds: int, tables: Sequence[IdRows], *, private: bool, most: int | None = None
+    ) -> PulledModel:
+        """Answer a peer that names no ids: all rows that have changed since publication ``holds``, up to ``most`` each.
+
+        Only an edge with privacy on tells which ids it has rows of: ``private``.
+        """
+        keys, rows = [], []
+        for table in tables:
+            known = torch.tensor(table.numbering.keys_by_row() if private else [], dtype=torch.long)
+            new = (table.version[: len(known)] > max(0, holds)).nonzero().flatten()[:most]
+            new = new[known[new].argsort()]
+            keys.append(known[new])
+            rows.append(table.published[new])
         return PulledModel(self.number, self.records, self.dense, self.statistics, tuple(keys), tuple(rows))
 
 

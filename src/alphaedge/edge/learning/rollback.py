@@ -11,7 +11,9 @@ import msgspec
 
 from alphaedge.core.links import Link
 from alphaedge.edge.learning.checkpoints import Checkpoints, Progress, pack_state, unpack_state
-from alphaedge.edge.learning.learner import Examples, Learner
+from alphaedge.edge.learning.examples import Examples
+from alphaedge.edge.learning.learner import Learner
+from alphaedge.edge.learning.private_state import carry_over
 from alphaedge.edge.learning.undo import is_finite
 
 MAX_UNDONE: Final = 3  # batches in a row, before an earlier state is tried
@@ -37,13 +39,19 @@ def last_good(
 
 
 def roll_back(found: Learner, bad: Learner, checkpoints: Checkpoints, schema: str, progress: Progress) -> None:
-    """Save a good state as what follows the bad one. Who was excluded stays excluded; peers get all rows anew."""
+    """Save a good state as what follows the bad one. Who was excluded stays excluded; peers get all rows anew.
+
+    With privacy, what was released does not go back.
+    """
     found.aggregations = bad.aggregations + 1
-    if not found.publication.number:  # the start has published nothing, and peers may pull from now on
-        found.publication = found.snapshot(0)
-    found.publication.number = bad.publication.number
-    for table in found.tables:  # newer than what peers hold of the bad state, however little they have moved
-        table.version[table.version > 0] = bad.publication.number + 1
+    if found.private is not None:
+        carry_over(found, bad)
+    else:
+        if not found.publication.number:  # the start has published nothing, and peers may pull from now on
+            found.publication = found.snapshot(0)
+        found.publication.number = bad.publication.number
+        for table in found.tables:  # newer than what peers hold of the bad state, however little they have moved
+            table.version[table.version > 0] = bad.publication.number + 1
     for peer, link in bad.links.known.items():
         mine = found.links.known.setdefault(peer, Link(bad.method.aggregation.memory.start))
         mine.tried, mine.excess, mine.missed, mine.absences = link.tried, link.excess, link.missed, link.absences

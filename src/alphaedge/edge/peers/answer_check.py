@@ -13,7 +13,7 @@ from torch import Tensor
 
 from alphaedge.edge.learning.id_tables import fit_columns
 from alphaedge.edge.learning.publication import PulledModel
-from alphaedge.edge.peers.key_lists import KeyList, unpack_places
+from alphaedge.edge.peers.key_lists import KeyList, declared_count, unpack_keys, unpack_places
 from alphaedge.edge.peers.number_format import check_names, checked_floats, unpack_dense, unpack_rows
 from alphaedge.edge.peers.wire import unpack_answer
 from alphaedge.errors import KeyListError, ModelRefused
@@ -35,8 +35,9 @@ class ExpectedAnswer:
     rows: Sequence[Tensor]  # the parameters of the edge's own rows, per id table
     told: Sequence[int]  # numbers of a row that are wanted: the parameters, and the tally if it is
     holds: int  # number of the publication that the edge holds
-    listed: KeyList  # the key list of the request
+    listed: KeyList | None  # the key list of the request; None if it asked for everything
     rows_only: bool = False  # rows without the dense part
+    most: int = 0  # rows of a table, if it asked for everything
 
     def check(self, data: bytes) -> PulledModel:
         """Decode an answer; ``ModelRefused`` if it is not acceptable."""
@@ -45,8 +46,9 @@ class ExpectedAnswer:
             raise ModelRefused(f"schema {about.schema} does not mix with this edge's schema {self.schema}")
         if about.number < max(1, self.holds) or about.records < 0:
             raise ModelRefused(f"publication {about.number} with {about.records} records; {self.holds} is already held")
-        check_names(tensors, self.statistics, len(self.rows), rows_only=self.rows_only)
-        keys = tuple(self._keys(t, tensors[f"places.{t}"]) for t in range(len(self.rows)))
+        named, what = self.listed is None, "keys" if self.listed is None else "places"
+        check_names(tensors, self.statistics, len(self.rows), rows_only=self.rows_only, named=named)
+        keys = tuple(self._keys(t, tensors[f"{what}.{t}"]) for t in range(len(self.rows)))
         rows = tuple(self._rows(tensors, t, len(found)) for t, found in enumerate(keys))
         return PulledModel(
             about.number,
@@ -78,11 +80,18 @@ class ExpectedAnswer:
         _check_statistic(name, found, own)
         return found
 
-    def _keys(self, table: int, places: Tensor) -> Tensor:
+    def _keys(self, table: int, told: Tensor) -> Tensor:
+        """The keys of an answer's rows: by their places in the list of the request, or as the answer names them."""
         try:
-            return unpack_places(self.listed.keys[table], places)
+            return self._named(told) if self.listed is None else unpack_places(self.listed.keys[table], told)
         except KeyListError as error:
-            raise ModelRefused(f"places.{table}: {error}") from None
+            raise ModelRefused(f"keys of rows.{table}: {error}") from None
+
+    def _named(self, packed: Tensor) -> Tensor:
+        data = packed.numpy().tobytes() if packed.dtype == torch.uint8 and packed.ndim == 1 else b""
+        if declared_count(data) > self.most:
+            raise KeyListError(f"{declared_count(data)} rows; allowed: at most {self.most}")
+        return unpack_keys(data)
 
 
 def _checked_tallies(table: int, tallies: Tensor) -> Tensor:

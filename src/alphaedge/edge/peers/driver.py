@@ -17,7 +17,7 @@ from alphaedge.edge.directory.protocol import Directory
 from alphaedge.edge.learning.loop import POLL_INTERVAL_SECONDS, LearningLoop
 from alphaedge.edge.learning.publication import PulledModel, PullRequest
 from alphaedge.edge.log import info, warn
-from alphaedge.edge.peers import commands, events
+from alphaedge.edge.peers import commands, events, everything
 from alphaedge.edge.peers.decisions import PeerDecisions
 from alphaedge.edge.peers.key_lists import KeyList
 from alphaedge.edge.peers.pulls import PendingPull, Pulls
@@ -84,7 +84,11 @@ class PeerDriver:
     def routes(self) -> dict[str, Route]:
         """What peers may ask for."""
         size, work = self._pulls.max_request_bytes, self._pulls.work
-        return {"pull": Route(self._answer_model, size, work), "rows": Route(self._answer_rows, size, work)}
+        return {
+            "pull": Route(self._answer_model, size, work),
+            "rows": Route(self._answer_rows, size, work),
+            everything.ROUTE: Route(self._answer_everything, everything.MAX_REQUEST_BYTES, work),
+        }
 
     async def run(self, stop: asyncio.Event) -> None:
         """Learn and talk to peers until told to stop. If one part fails, all of it ends."""
@@ -253,7 +257,7 @@ class PeerDriver:
             version=status.announcement_version,
             publication=learner.publication.number,
             shares=learner.topology,
-            vitals=self.learning.vitals(),
+            vitals=self.learning.announced_vitals(),
         )
 
     # -- pulls --
@@ -287,8 +291,7 @@ class PeerDriver:
         return None
 
     async def _ask(self, command: commands.Pull) -> tuple[PendingPull, bytes]:
-        endpoint, spent = "rows" if command.purpose == "rows" else "pull", 0.0
-        secrets, afresh = list(self._pulls.secrets.newest_first), False
+        spent, secrets, afresh = 0.0, list(self._pulls.secrets.newest_first), False
 
         async def ask() -> tuple[PendingPull, bytes]:
             nonlocal spent
@@ -296,7 +299,7 @@ class PeerDriver:
             size, peer, began = pending.max_bytes, command.peer, time.monotonic()
             try:
                 return pending, await self._client.request(
-                    command.address, endpoint, pending.data, max_bytes=size, edge=peer, spent=spent
+                    command.address, pending.route, pending.data, max_bytes=size, edge=peer, spent=spent
                 )
             finally:
                 spent += time.monotonic() - began
@@ -330,6 +333,10 @@ class PeerDriver:
         self._check_allowed(sender)
         asked = await self._read_request(sender.edge, request)
         return await self._in_learner(lambda: self._pulls.answer_rows(sender.edge, *asked))
+
+    async def _answer_everything(self, sender: Identity, request: bytes) -> bytes:
+        self._check_allowed(sender)
+        return await self._in_learner(lambda: self._pulls.answer_everything(sender.edge, request))
 
     async def _read_request(self, peer: str, request: bytes) -> tuple[PullRequest, KeyList]:
         loop = asyncio.get_running_loop()

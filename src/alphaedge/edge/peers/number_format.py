@@ -39,9 +39,11 @@ def pack_rows(rows: Tensor, width: int, precision: Precision) -> Tensor:
     return rows.bfloat16() if precision == "bfloat16" else rows
 
 
-def check_names(tensors: Mapping[str, Tensor], statistics: Iterable[str], tables: int, *, rows_only: bool) -> None:
-    """Refuse an answer that lacks a tensor, or has one that it may not have."""
-    names = {f"{what}.{t}" for t in range(tables) for what in ("places", "rows")}
+def check_names(
+    tensors: Mapping[str, Tensor], statistics: Iterable[str], tables: int, *, rows_only: bool, named: bool = False
+) -> None:
+    """Refuse an answer that lacks a tensor, or has one that it may not have. named: whether it names its keys."""
+    names = {f"{what}.{t}" for t in range(tables) for what in ("keys" if named else "places", "rows")}
     names |= set() if rows_only else {"dense", *(f"buffer.{name}" for name in statistics)}
     if set(tensors) != names:
         raise ModelRefused(f"unexpected or missing tensors: {', '.join(sorted(set(tensors) ^ names))}")

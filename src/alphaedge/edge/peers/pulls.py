@@ -3,21 +3,23 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import final
 
 import torch
 from torch import Tensor
 
+from alphaedge.core.tally import COLUMNS
 from alphaedge.edge.learning.learner import Learner
 from alphaedge.edge.learning.publication import PulledModel, PullRequest
+from alphaedge.edge.peers import everything
 from alphaedge.edge.peers.answer_check import ExpectedAnswer
 from alphaedge.edge.peers.key_lists import KeyList, ReceivedLists, max_keys
 from alphaedge.edge.peers.wire import max_answer_bytes, max_request_bytes, pack_pull, pack_request, unpack_request
 from alphaedge.edge.peers.wire_keys import KeyCipher, cipher_named
 from alphaedge.edge.trust.wire_secrets import WireSecret, WireSecrets
-from alphaedge.errors import ModelRefused, PeerError
+from alphaedge.errors import InvalidValue, ModelRefused, PeerError
 
 
 @final
@@ -27,11 +29,15 @@ class PendingPull:
 
     data: bytes
     expected: ExpectedAnswer
+    route: str = "pull"
 
     @property
     def max_bytes(self) -> int:
         """The largest answer to it."""
         ask = self.expected
+        if ask.listed is None:
+            told = [max(n, rows.shape[1] + COLUMNS) for n, rows in zip(ask.told, ask.rows, strict=True)]
+            return everything.max_answer_bytes(ask.dense, ask.statistics, ask.rows, ask.most, told)
         parts = ask.dense, ask.statistics, ask.rows, ask.listed
         return max_answer_bytes(*parts, tallies=True, rows_only=ask.rows_only)
 
@@ -69,6 +75,8 @@ class Pulls:
         """
         if peer not in self.learner.links.known:
             raise PeerError(f"{peer} is no longer a neighbour")
+        if self.learner.private is not None:
+            return self._request_everything(self.learner.links.known[peer].publication)
         return self._pending(peer, secret, self.learner.request(peer), None if afresh else self._sent.get(peer))
 
     def request_start(self, peer: str) -> PendingPull:
@@ -80,6 +88,12 @@ class Pulls:
         """Ask for the rows of new ids, by their keys per table."""
         return self._pending(peer, secret, PullRequest(0, tuple(keys), tuple(keys)), None, rows_only=True)
 
+    def _request_everything(self, holds: int) -> PendingPull:
+        """Ask for all that is newer than a publication, and name no id."""
+        most = everything.most_rows([table.numbering.capacity for table in self.learner.tables])
+        expected = replace(self._expected(holds, None), most=most)
+        return PendingPull(everything.pack_request(self.schema, holds, most), expected, everything.ROUTE)
+
     def _pending(
         self,
         peer: str,
@@ -89,16 +103,19 @@ class Pulls:
         *,
         rows_only: bool = False,
     ) -> PendingPull:
-        learner = self.learner
-        cipher = KeyCipher(secret or self.secrets.newest_first[0], learner.name, peer)
+        if self.learner.private is not None and any(map(len, request.keys)):
+            raise InvalidValue("pull", "keys of ids", "none: an edge with privacy on asks about no id")
+        cipher = KeyCipher(secret or self.secrets.newest_first[0], self.learner.name, peer)
         data, listed = pack_request(request, self.schema, base, cipher)
+        expected = replace(self._expected(request.holds, listed), rows_only=rows_only)
+        return PendingPull(data, expected, "rows" if rows_only else "pull")
+
+    def _expected(self, holds: int, listed: KeyList | None) -> ExpectedAnswer:
+        learner = self.learner
         statistics = {name: learner.mixed.buffers[name][0] for name in learner.model.statistics()}
         rows = [t.value[0, :-1, : t.width] for t in learner.mixed.tables]
         told = [table.published.shape[1] for table in learner.tables]
-        expected = ExpectedAnswer(
-            self.schema, learner.mixed.dense[0], statistics, rows, told, request.holds, listed, rows_only
-        )
-        return PendingPull(data, expected)
+        return ExpectedAnswer(self.schema, learner.mixed.dense[0], statistics, rows, told, holds, listed)
 
     def accept(self, peer: str, pending: PendingPull, answer: bytes) -> PulledModel:
         """Check an answer; ``ModelRefused`` if it is not what was asked for, or not plausible."""
@@ -107,7 +124,7 @@ class Pulls:
         count.dense += len(answer)
         pull = pending.expected.check(answer)
         count.dense, count.rows = count.dense - pull.row_bytes, count.rows + pull.row_bytes
-        if not pending.expected.rows_only:
+        if not pending.expected.rows_only and pending.expected.listed is not None:
             self._sent[peer] = pending.expected.listed
         return pull
 
@@ -128,12 +145,27 @@ class Pulls:
         self._received.keep(peer, listed)
         return self._answer(peer, request, listed, rows_only=False)
 
+    def answer_everything(self, peer: str, data: bytes) -> bytes:
+        """Answer a peer that names no ids."""
+        learner = self.learner
+        if not learner.publication.number:
+            raise ModelRefused("nothing is published yet")
+        with self._count_work(peer):
+            holds, most = everything.unpack_request(data, self.schema)
+            is_private = learner.private is not None
+            pull = learner.publication.answer_everything(holds, learner.tables, private=is_private, most=most)
+            widths = [table.width for table in learner.tables]
+            return pack_pull(pull, None, self.schema, learner.method.precision, widths=widths)
+
     def answer_rows(self, peer: str, request: PullRequest, listed: KeyList) -> bytes:
         """Answer a peer that asks for the rows of ids that are new there."""
         return self._answer(peer, request, listed, rows_only=True)
 
     def _answer(self, peer: str, request: PullRequest, listed: KeyList, *, rows_only: bool) -> bytes:
         with self._count_work(peer):
+            if self.learner.private is not None:  # its rows are untrained: only edges that know that get them
+                none = tuple(keys[:0] for keys in request.keys)
+                request = PullRequest(request.holds, none, none)
             pull = self.learner.publication.answer(request, self.learner.tables)
             precision, widths = self.learner.method.precision, [table.width for table in self.learner.tables]
             return pack_pull(pull, listed, self.schema, precision, widths=widths, rows_only=rows_only)

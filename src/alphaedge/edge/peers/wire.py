@@ -127,7 +127,7 @@ def unpack_request(
 
 def pack_pull(
     pull: PulledModel,
-    listed: KeyList,
+    listed: KeyList | None,
     schema: str,
     precision: Precision = "full",
     *,
@@ -136,13 +136,19 @@ def pack_pull(
 ) -> bytes:
     """Encode an answer. precision: that the numbers were published in, so that nothing is lost on the way.
 
+    listed: the key list of the request; without one, the answer names its keys, which are in ascending order.
     widths: how many numbers of a row are parameters, per table; the others are its tally.
     """
     tensors = {} if rows_only else {"dense": pack_dense(pull.dense, precision)}
     for t, (rows, width) in enumerate(zip(pull.rows, widths or [r.shape[1] for r in pull.rows], strict=True)):
         tensors[f"rows.{t}"] = pack_rows(rows, width, precision)
     tensors |= {} if rows_only else {f"buffer.{name}": b for name, b in pull.statistics.items()}
-    tensors |= {f"places.{t}": pack_places(listed.keys[t], keys) for t, keys in enumerate(pull.keys)}
+    if listed is None:
+        tensors |= {
+            f"keys.{t}": torch.frombuffer(bytearray(pack_keys(k)), dtype=torch.uint8) for t, k in enumerate(pull.keys)
+        }
+    else:
+        tensors |= {f"places.{t}": pack_places(listed.keys[t], keys) for t, keys in enumerate(pull.keys)}
     about = AnswerHeader(schema=schema, number=pull.number, records=pull.records)
     made = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
     return encode(made, {"alphaedge": msgspec.json.encode(about).decode()})

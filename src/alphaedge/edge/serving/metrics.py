@@ -147,6 +147,13 @@ def _learner_metrics(status: LearnerStatus, now: float) -> Iterable[Metric]:
             "Days until this edge's certificate expires; NaN without one",
             math.nan if status.certificate_days is None else status.certificate_days,
         ),
+        (
+            "alphaedge_privacy_epsilon",
+            "What was spent on a user who took part in every window; NaN without privacy",
+            math.nan if status.privacy_epsilon is None else status.privacy_epsilon,
+        ),
+        ("alphaedge_privacy_windows", "Windows in which something was published privately", status.privacy_windows),
+        ("alphaedge_privacy_budget_spent", "1 if nothing new is published any more", status.budget_spent),
         ("alphaedge_clock_skew_seconds", "Time that this edge's clock is ahead of the fleet's", status.clock_skew),
         ("alphaedge_revocation_list", "Number of the revocation list in force; 0 without one", status.revocations),
     ):

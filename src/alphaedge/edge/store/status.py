@@ -65,6 +65,9 @@ class LearnerStatus(msgspec.Struct, kw_only=True):
     aggregation_seconds: float = 0.0  # all of them together
     missed_rounds: int = 0  # the last ones in a row in which neighbours had new models and none of them came
     adopted_rows: int = 0
+    privacy_windows: int = 0  # in which there was a private step
+    privacy_epsilon: float | None = None  # what they come to for a user who took part in each; None without privacy
+    budget_spent: bool = False  # whether nothing new is published any more
     announcements_refused: int = 0
     limit_hits: dict[str, dict[str, int]] = {}  # by member and limit, since the learner started
     incarnation: int = 0  # grows with every start
@@ -125,6 +128,7 @@ def make_vitals(status: LearnerStatus, neighbours: Iterable[str], server: Server
         batches=status.batches,
         aggregations=status.aggregations,
         missed_rounds=status.missed_rounds,
+        budget_spent=status.budget_spent,
         requests=served.requests,
         p50=_round(served.p50),
         p99=_round(served.p99),

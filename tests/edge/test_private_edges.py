@@ -13,7 +13,7 @@ from alphaedge.monitoring.vitals import Vitals
 from .learning.private import released
 from .processes import CONFIG, Edge, fleet_of, restored, teach, wait_for
 
-METHOD: dict[str, Any] = {**CONFIG["method"], "privacy": {"epsilon": 80.0, "tables": ["item"]}}
+METHOD: dict[str, Any] = {**CONFIG["method"], "privacy": {"epsilon": 80.0, "tables": ["item"], "tally_batches": 1}}
 PERIODS = 6  # the first lot, of ten batches, is complete in the third
 
 

@@ -45,7 +45,7 @@ def added(
 ) -> Step:
     """What each of U users adds to the step of one edge on a lot; units [L]: whose each event is, from 0 on."""
     count = int(units.max()) + 1
-    dense = _gradients(model, models, events)
+    dense = _clipped(_gradients(model, models, events), mechanism.clip)  # events first, then what users add
     sums = dense.new_zeros(count, dense.shape[1]).index_add_(0, units, dense)
     changes = model.changes(models.buffers, events.inputs, events.labels)[0]
     numbers = torch.cat([_given_to_norms(model, norms, models, events), changes.unsqueeze(1)], dim=1)

@@ -33,7 +33,7 @@ PROMISES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", list(PROMISES))
 def test_lives_and_simulations_of_a_private_shop_are_the_same(name: str) -> None:
-    promise = Privacy(tables=("item",), rate=0.05, **PROMISES[name])
+    promise = Privacy(tables=("item",), rate=0.05, tally_batches=2, **PROMISES[name])
     plain = alphaedge(selection=Random(peers=2), aggregate_every=EVERY, pull_ahead=3 * (name == "pulls ahead"))
     method = private(replace(plain, adopt_rows=False), promise)
     make = partial(exact, partial(deepfm, SHOP.fields))

@@ -25,7 +25,7 @@ from ..processes import BATCH, CONFIG, EVERY
 from .private import released
 from .test_rollback import wreck
 
-EVENTS: dict[str, Any] = {"epsilon": 80.0, "tables": ["item"]}
+EVENTS: dict[str, Any] = {"epsilon": 80.0, "tables": ["item"], "tally_batches": 1}
 USERS: dict[str, Any] = {**EVENTS, "user": "user", "participations": 50}
 
 

@@ -20,10 +20,12 @@ from alphaedge.edge.learning.loop import LearningLoop
 from alphaedge.edge.peers import everything, wire
 from alphaedge.edge.peers.driver import PeerDriver
 from alphaedge.edge.peers.pulls import Pulls
+from alphaedge.edge.peers.wire_keys import KeyCipher
 from alphaedge.edge.store.status import PeerStatus, ServerStatus, write_status
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
 from alphaedge.edge.trust.heartbeats import Heartbeat
 from alphaedge.edge.trust.revocations import SignedRevocations
+from alphaedge.edge.trust.wire_secrets import WireSecrets
 from alphaedge.monitoring.vitals import Vitals
 
 from ..learning.private import released
@@ -66,6 +68,7 @@ SOURCES: Final[dict[type, dict[str, str]]] = {
         "neighbours": NOTHING,
         "links": NOTHING,
         "budget_spent": COUNT,
+        "place": CONFIGURATION,
     },
     SignedAnnouncement: {"payload": "announcement", "signature": IDENTITY, "certificate": IDENTITY},
     Heartbeat: {"incarnation": COUNT, "count": CLOCK, "time": CLOCK, "signature": IDENTITY},
@@ -76,6 +79,7 @@ SOURCES: Final[dict[type, dict[str, str]]] = {
     wire._RequestMessage: {
         "schema": CONFIGURATION,
         "holds": NOTHING,  # it is sent for a start alone, by an edge that holds nothing and names no keys
+        "secret": CONFIGURATION,  # its name
         "base": NOTHING,
         "old": NOTHING,
         "fresh": NOTHING,
@@ -85,7 +89,8 @@ SOURCES: Final[dict[type, dict[str, str]]] = {
 TENSORS: Final = {"dense": RELEASED, "buffer": RELEASED, "rows": RELEASED, "keys": RELEASED, "places": RELEASED}
 ROUTES: Final = {"pull": RELEASED, "rows": RELEASED, "everything": RELEASED}
 GOSSIP_ROUTES: Final = {"gossip": OTHERS, "delta": OTHERS}
-METHOD = {**CONFIG["method"], "privacy": {"epsilon": 80.0, "tables": ["item"]}}
+METHOD = {**CONFIG["method"], "privacy": {"epsilon": 80.0, "tables": ["item"], "tally_batches": 1}}
+SECRETS = WireSecrets(b"")
 
 
 @pytest.mark.parametrize("kind", SOURCES, ids=lambda kind: kind.__name__)
@@ -143,9 +148,10 @@ def test_every_route_that_peers_can_ask_has_a_source(loop: LearningLoop) -> None
 
 
 def test_every_tensor_of_an_answer_has_a_source(loop: LearningLoop) -> None:
-    learner, pulls = loop.learner, Pulls(loop.learner, loop.schema)
+    learner, pulls = loop.learner, Pulls(loop.learner, loop.schema, SECRETS)
     answers = [pulls.answer_everything("boston", everything.pack_request(loop.schema, 0, 100))]
-    data, _ = wire.pack_request(learner.request("boston"), loop.schema, None)
+    cipher = KeyCipher(SECRETS.newest_first[0], "boston", learner.name)
+    data, _ = wire.pack_request(learner.request("boston"), loop.schema, None, cipher)
     answers.append(pulls.answer_model("boston", *pulls.read_request("boston", data)))
     answers.append(pulls.answer_rows("boston", *pulls.read_request("boston", data)))
     for answer in answers:
@@ -155,9 +161,11 @@ def test_every_tensor_of_an_answer_has_a_source(loop: LearningLoop) -> None:
 
 
 def test_requests_name_no_id(loop: LearningLoop) -> None:
-    pulls = Pulls(loop.learner, loop.schema)
+    pulls = Pulls(loop.learner, loop.schema, SECRETS)
     asked = msgspec.msgpack.decode(pulls.request_model("boston").data)
     assert asked == [loop.schema, -1, 2 * 500]
-    _, holds, base, old, fresh = msgspec.msgpack.decode(pulls.request_start().data)
+    start = msgspec.msgpack.decode(pulls.request_start("boston").data)
+    asked = dict(zip(wire._RequestMessage.__struct_fields__, start, strict=True))
+    holds, base, old, fresh = (asked[name] for name in ("holds", "base", "old", "fresh"))
     assert (holds, base) == (0, b"")
     assert len({bytes(keys) for keys in (*old, *fresh)}) == 1, "no keys of any table"

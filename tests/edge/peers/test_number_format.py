@@ -16,12 +16,15 @@ from alphaedge.edge.learning.publication import PulledModel, PullRequest
 from alphaedge.edge.peers.answer_check import ExpectedAnswer
 from alphaedge.edge.peers.number_format import pack_dense, pack_rows, unpack_dense, unpack_rows
 from alphaedge.edge.peers.wire import max_answer_bytes, pack_pull, pack_request
+from alphaedge.edge.peers.wire_keys import KeyCipher
+from alphaedge.edge.trust.wire_secrets import WireSecret
 from alphaedge.errors import ModelRefused
 
 KEYS = (torch.arange(400), torch.arange(1000, 1003))
 WIDTHS = [3, 4]
 SIZE = 2 * BLOCK + 2
-LIST = pack_request(PullRequest(0, KEYS, KEYS), "s1", None)[1]
+CIPHER = KeyCipher(WireSecret(b"f", b"f"), "berlin", "boston")
+LIST = pack_request(PullRequest(0, KEYS, KEYS), "s1", None, CIPHER)[1]
 NONE = torch.empty(0)
 
 

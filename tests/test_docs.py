@@ -243,8 +243,9 @@ def test_numbers_that_pages_state_are_those_of_the_code(page: str, words: str, t
     assert true, f"{page}: {words}"
 
 
-def test_the_tests_that_the_page_on_security_names_are_there() -> None:
-    named = set(re.findall(r"`(test_\w+)`", (DOCS / "security.md").read_text(encoding="utf-8")))
+@pytest.mark.parametrize("page", ["security.md", "privacy.md"])
+def test_the_tests_that_a_page_of_claims_names_are_there(page: str) -> None:
+    named = set(re.findall(r"`(test_\w+)`", (DOCS / page).read_text(encoding="utf-8")))
     files = (ROOT / "tests").rglob("test_*.py")
     there = {name for path in files for name in re.findall(r"def (test_\w+)", path.read_text(encoding="utf-8"))}
     assert len(named) > 10

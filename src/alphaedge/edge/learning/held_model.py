@@ -62,12 +62,20 @@ class HeldModel:
 
 
 def stacked(
-    held: Sequence[HeldModel], present: Sequence[bool], tables: Sequence[IdRows], statistics: Mapping[str, Tensor]
+    held: Sequence[HeldModel],
+    present: Sequence[bool],
+    tables: Sequence[IdRows],
+    statistics: Mapping[str, Tensor],
+    *,
+    trained_rows: bool = True,
 ) -> HeldModels:
-    """Held models as the core sees them. statistics: the edge's own, of those that are mixed."""
+    """Held models as the core sees them. statistics: the edge's own, of those that are mixed.
+
+    trained_rows: False if all are released models, whose rows have tallies alone.
+    """
     for one in held:
         one.fit(tables)
-    return HeldModels(
+    found = HeldModels(
         torch.stack([h.dense for h in held]),
         tuple(torch.stack([h.rows[t] for h in held]) for t in range(len(tables))),
         tuple(torch.stack([h.has[t] for h in held]) for t in range(len(tables))),
@@ -75,3 +83,4 @@ def stacked(
         torch.arange(len(held)).unsqueeze(0),
         torch.tensor([present]),
     )
+    return found if trained_rows else found.without_rows()

@@ -73,13 +73,12 @@ class Learner:
         self.held: dict[str, HeldModel] = {}
         self.publication = Publication()
         self.topology: dict[str, float] = {}
-        self.records = self.revealed = self.aggregations = 0
+        self.records = self.revealed = self.aggregations = self.batches_undone = 0
         self.waiting: list[Examples] = []  # for the mix to come
         self._ahead: list[ModelBefore] = []  # the mixed model before each of those, if it has trained on them already
         self.gave_up_start = False  # whether the peers' models to start from were of no use
         self.undone: list[Examples] = []  # batches since the last one that was trained on
         self.last_trained: Examples | None = None
-        self.batches_undone = 0
         self._round_ended_at = 0  # ``revealed`` at the end of the last round
         self.reset = False  # whether the mixed model started anew in this round
 
@@ -261,8 +260,8 @@ class Learner:
         """What may be published as a publication of that number; its rows are in the tables."""
         if self.private is not None:
             return self.private.snapshot(number, self.publication, self.method.precision)
-        parts = self.mixed, self.model, number, self.records
-        return Publication.of(*parts, self.publication.residual, self.method.precision)
+        told = self.mixed, self.model, number, self.records, self.publication.residual, self.method.precision
+        return Publication.of(*told)
 
     def request(self, peer: str) -> PullRequest:
         """What to ask a neighbour for."""
@@ -291,14 +290,13 @@ class Learner:
         own = {name: self.mixed.buffers[name][0] for name in statistics}
         only = torch.tensor([0])
         models = self.mixed.select_models(only)
-        pool = stacked(held, present, self.tables, own)
         ((own_share, *shares),) = mix(
             self.method,
             self.gradients,
             Round(
                 models=models,
                 links=[self.links],
-                held=pool if self.private is None else pool.without_rows(),
+                held=stacked(held, present, self.tables, own, trained_rows=self.private is None),
                 publications=[[one.number for one in held]],
                 aggregations=[self.aggregations],
                 records=torch.tensor([[self.records, *(h.records for h in held)]], dtype=self.mixed.dense.dtype),

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from alphaedge.core import gradients
+from alphaedge.core import replays
 from alphaedge.core.fields import Field
 from alphaedge.core.gradients import OneAtATime, Stacked
 from alphaedge.core.model import LOSSES, Loss, Model
@@ -59,7 +59,7 @@ def test_a_recording_is_used_from_the_first_call_on(
 ) -> None:
     tmp_path.chmod(0o700)
     assert len(_record(tmp_path, model)) == 1
-    monkeypatch.setattr(gradients, "record", lambda *_: pytest.fail("recorded again"))
+    monkeypatch.setattr(replays, "record", lambda *_: pytest.fail("recorded again"))
     _agrees(Stacked(model, recordings=_cache(tmp_path, model)), model)
 
 

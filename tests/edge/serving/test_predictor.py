@@ -18,6 +18,7 @@ from alphaedge.edge.inputs.features import Features
 from alphaedge.edge.inputs.lookup import RowLookup
 from alphaedge.edge.inputs.numbering import key_of
 from alphaedge.edge.learning.handover import hand_over
+from alphaedge.edge.learning.id_tables import outputs_of
 from alphaedge.edge.serving.bound_module import BoundModule, parameter_views
 from alphaedge.edge.serving.predictor import Predictor
 from alphaedge.edge.serving.traced_prediction import TracedPrediction
@@ -51,7 +52,9 @@ def test_the_server_predicts_what_the_learner_would(tmp_path: Path, capacity: in
         assert torch.equal(found, model.loss.link(learner.predict(inputs)))
         assert learner.home is not None
         assert alone is not None
-        assert torch.equal(alone, model.loss.link(learner._outputs(learner.home, inputs)[0]))
+        assert torch.equal(
+            alone, model.loss.link(outputs_of(learner.home, learner.tables, inputs, learner.gradients)[0])
+        )
 
     fleet.live(compare)
 

@@ -21,7 +21,7 @@ from alphaedge.fleet.folders import DATA_FILE
 from alphaedge.fleet.from_results import init_fleet
 from alphaedge.fleet.layout import Fleet
 from alphaedge.fleet_state import STATE_FILE, FleetState
-from alphaedge.settings import MethodSettings
+from alphaedge.settings import MethodSettings, PrivacySettings
 from alphaedge.simulation.config import Settings, build
 from alphaedge.simulation.simulate import simulate
 
@@ -156,6 +156,20 @@ def test_what_rounding_left_out_is_taken_along(tmp_path: Path) -> None:
             found = table.residual[table.residual.any(1)]
             kept = tensors[f"residual.{t}"]
             assert sorted(found.tolist()) == sorted(kept[kept.any(1)].tolist()) != []
+
+
+def test_a_private_fleet_keeps_its_promise_and_publishes_nothing_of_the_simulation(tmp_path: Path) -> None:
+    path = write(shop_frame(1000), tmp_path / "part.csv")
+    method = MethodSettings(aggregate_every=EVERY, peers=2, privacy=PrivacySettings(epsilon=4.0))
+    chosen = msgspec.structs.replace(settings(path), method=method)
+    simulate(chosen, keep_state="alphaedge").save(tmp_path / "results")
+    for edge in init_fleet(tmp_path / "results", tmp_path / "fleet", now=NOW).edges:
+        folder = tmp_path / "fleet" / edge.name
+        config = load_config(folder / "edge.toml")
+        assert config.method.privacy == method.privacy
+        learner = LearningLoop(config, folder).learner
+        assert learner.private is not None
+        assert learner.private.ledger.windows == 0 or learner.private.records > 0
 
 
 def test_an_edge_without_a_round_starts_from_its_events_alone(tmp_path: Path) -> None:

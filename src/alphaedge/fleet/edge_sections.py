@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from alphaedge import toml
 from alphaedge.core.fields import KEYED, Field
 from alphaedge.errors import InvalidValue
 from alphaedge.fleet_state import FleetState
@@ -40,8 +41,8 @@ def model_config(state: FleetState, settings: Settings, factory: str | None) -> 
 
 def method_config(state: FleetState, settings: Settings) -> dict[str, Any]:
     """The ``[method]`` section."""
-    given = msgspec.to_builtins(settings.method)
-    return {"name": state.method} | {name: value for name, value in given.items() if value is not None}
+    given: dict[str, Any] = tomllib.loads(toml.dumps(settings.method))
+    return {"name": state.method} | given
 
 
 def _with_room(field: Field) -> Field:

@@ -50,4 +50,6 @@ def promise(privacy: Privacy) -> str:
     total = f"epsilon {epsilon_after(privacy, WINDOWS):.3g} and delta {WINDOWS * privacy.delta:g}"
     window = f"{privacy.window_seconds / HOUR_SECONDS:g} hours"
     each = f"epsilon {privacy.epsilon:g} and delta {privacy.delta:g} for each {who} in every {window}"
+    if privacy.user is None:
+        return f"privacy: {each}, and no more in all windows together, since an event counts once"
     return f"privacy: {each}; over {WINDOWS} of these {total}"

@@ -9,7 +9,7 @@ from alphaedge.core.batch import Batch, compact
 from alphaedge.core.fields import Field
 from alphaedge.core.model import Model
 from alphaedge.core.privacy.accountant import NOISE_DELTA, mu_of
-from alphaedge.core.privacy.clipping import clip_weights, weighted_sum
+from alphaedge.core.privacy.clipping import clip_weights, lengths, weighted_sum
 from alphaedge.core.privacy.ledger import Ledger
 from alphaedge.core.privacy.lot import Lot
 from alphaedge.core.privacy.mechanism import Mechanism
@@ -33,7 +33,7 @@ def user_sum(labels: list[float], users: list[int], inputs: Tensor) -> Tensor:
     events = Batch((inputs.unsqueeze(0),), (), torch.tensor([labels]))
     lot = Lot.of_users(events, torch.tensor([users]), torch.ones(1, len(labels), dtype=torch.bool))
     found = PerExampleGradients(model)(ModelState.start([model], [0]), events).finite()
-    return weighted_sum(found, clip_weights(found, lot, 1.0), model.dense_size)[0]
+    return weighted_sum(found, clip_weights(found, lengths(found), lot, 1.0), model.dense_size)[0]
 
 
 def test_a_user_with_a_wild_label_changes_the_sum_by_at_most_the_clip() -> None:

@@ -17,7 +17,7 @@ from alphaedge.core.batch import Batch, compact
 from alphaedge.core.fields import Field
 from alphaedge.core.model import Model
 from alphaedge.core.privacy.accountant import NOISE_DELTA, mu_of
-from alphaedge.core.privacy.clipping import clip_weights, weighted_sum
+from alphaedge.core.privacy.clipping import clip_weights, lengths, weighted_sum
 from alphaedge.core.privacy.lot import Lot, users_of
 from alphaedge.core.privacy.mechanism import GRADIENT_PART, Mechanism
 from alphaedge.core.privacy.per_example import PerExampleGradients
@@ -120,7 +120,7 @@ def test_no_user_adds_more_than_the_clips_to_any_sum(seed: int, user: int, scale
     for without in (None, user):
         lot = lot_of(model, batch, without)
         found = private.gradients(released.models, batch).finite()
-        sums.append(weighted_sum(found, clip_weights(found, lot, mechanism.clip), model.dense_size))
+        sums.append(weighted_sum(found, clip_weights(found, lengths(found), lot, mechanism.clip), model.dense_size))
         counts = [torch.zeros_like(x) for x in released.counts]
         there = [torch.zeros_like(x) for x in released.there]
         labels = 2 * batch.labels - 1

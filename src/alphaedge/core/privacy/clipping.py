@@ -19,13 +19,13 @@ from alphaedge.core.privacy.per_example import PerExample
 SMALLEST: Final = 1e-12
 
 
-def clip_weights(found: PerExample, lot: Lot, clip: float) -> Tensor:
+def clip_weights(found: PerExample, own: Tensor, lot: Lot, clip: float) -> Tensor:
     """The weights [k, L] by which examples count so that no user, or event, adds more than ``clip``; 0 if they don't.
 
-    Where users are protected, examples are clipped first, and what is left of a user's is clipped as a whole. Without
-    the first, an example of enormous length would leave nothing of other sums but rounding.
+    own: ``lengths(found)``. Where users are protected, examples are clipped first, and what is left of a user's is
+    clipped as a whole. Without the first, an example of enormous length would leave nothing of other sums but rounding.
     """
-    weights = shrink(lengths(found), clip) * lot.counts
+    weights = shrink(own, clip) * lot.counts
     return shrink(user_lengths(found, lot, weights), clip) * weights if lot.units else weights
 
 

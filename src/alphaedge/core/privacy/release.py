@@ -104,9 +104,11 @@ class PrivateLearning:
             steps, every = models.steps + 1, mechanism.tally_every
             times = steps // every * (steps % every == 0)
             add_tallies(counts, there, lot, labels, rows, times, mechanism, noise)
-        if not bool(torch.isfinite(lengths(found)).all()):  # what is not finite shows in the length
+        own = lengths(found)
+        if not bool(torch.isfinite(own).all()):  # what is not finite shows in the length
             found = found.finite()
-        weights = clip_weights(found, lot, mechanism.clip)
+            own = lengths(found)
+        weights = clip_weights(found, own, lot, mechanism.clip)
         total = weighted_sum(found, weights, models.dense.shape[1])
         if mechanism.scale_noise:
             move_statistics(models, self.gradients.norms, numbers, lot, mechanism, noise)

@@ -67,7 +67,7 @@ def test_the_verdict_says_whether_learning_from_each_other_pays(first: tuple[Pat
     for region in verdict["regions"]:
         if region["gain"] is not None:
             assert f"{region['name']} {region['gain']:+.4f}" in said
-    assert "rate by" in said, "a trivial baseline stands beside the methods"
+    assert "rate by" in said, "a simple baseline stands beside the methods"
     assert max(len(line) for line in first[1].output.splitlines() if "Results in" not in line) <= 80
 
 

@@ -1,4 +1,4 @@
-"""Trivial baselines use what a method knows at the time, and are scored like a method."""
+"""Simple baselines use what a method knows at the time, and are scored like a method."""
 
 import dataclasses
 
@@ -7,6 +7,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.linear_model import Ridge
+from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from alphaedge import Conditions, Dataset, Field, Store, Stream, simulate
@@ -19,6 +21,7 @@ from alphaedge.simulation.baselines import (
     running_mean,
     score_baselines,
 )
+from alphaedge.simulation.ridge_baseline import MAX_COLUMNS, PENALTY, ridge_columns, ridge_predictions
 from alphaedge.simulation.summary import baseline_rows
 
 SIZE = 4
@@ -84,6 +87,7 @@ def test_the_last_label_is_the_last_that_was_revealed() -> None:
 def test_every_field_has_its_baseline() -> None:
     labels = sales().streams[0].labels
     usual = {"running mean", "mean by shop", "mean by item", "x[0] as it is", "x[1] as it is", "last label"}
+    usual |= {"ridge regression"}
     assert set(predictions(sales(), labels, 0)) == usual
     data = sales("classify")
     assert set(predictions(data, data.streams[0].labels, 0)) == {"running rate", "rate by shop", "rate by item"}
@@ -114,7 +118,10 @@ def test_baselines_of_shards_join_in_the_order_of_their_edges() -> None:
 
 @pytest.mark.parametrize(
     ("task", "names"),
-    [("classify", {"rate by item"}), ("regress", {"x[1] as it is", "mean by item", "running mean", "last label"})],
+    [
+        ("classify", {"rate by item"}),
+        ("regress", {"x[1] as it is", "mean by item", "running mean", "last label", "ridge regression"}),
+    ],
 )
 def test_a_simulation_shows_the_best_baseline_of_each_kind(task: str, names: set[str]) -> None:
     data = sales(task, events=400)
@@ -136,3 +143,33 @@ def test_each_seed_of_a_store_has_baselines_on_its_own_data() -> None:
     assert one != two
     assert not any(o.baselines for o in found.outcomes("uniweight")), "they are the same for all methods"
     assert baseline_rows(found.outcomes("uniweight"), "classify") == {}
+
+
+@pytest.mark.parametrize("level", [0.0, 1e9])
+def test_the_ridge_of_an_edge_is_that_of_scikit_learn_on_what_is_revealed(level: float) -> None:
+    stream = sales(events=80).streams[0]
+    shifted = Stream({**stream.inputs, "x": stream.inputs["x"].double() + level}, stream.labels, stream.times)
+    found = ridge_predictions(FIELDS, shifted, shifted.labels, events_known(80, 20, 0))
+    one_hot = [torch.nn.functional.one_hot(stream.inputs[n], k) for n, k in (("shop", 3), ("item", 5))]
+    inputs = torch.cat([*one_hot, stream.inputs["x"].double()], dim=1).numpy()
+    for known in (20, 40, 60):
+        scaler = StandardScaler().fit(inputs[:known])
+        model = Ridge(alpha=PENALTY).fit(scaler.transform(inputs[:known]), stream.labels[:known].double().numpy())
+        there = slice(known, known + 20)
+        expected = model.predict(scaler.transform(inputs[there]))
+        np.testing.assert_allclose(found[there].numpy(), expected, rtol=1e-4 if level else 1e-8)
+
+
+def test_a_ridge_knows_nothing_before_the_first_label_and_survives_missing_numbers_and_constant_columns() -> None:
+    stream = sales().streams[0]
+    x = stream.inputs["x"].clone()
+    x[::3, 0], x[:, 1] = torch.nan, 7.0
+    holes = Stream({**stream.inputs, "x": x}, stream.labels, stream.times)
+    found = ridge_predictions(FIELDS, holes, holes.labels, events_known(40, SIZE, 1))
+    assert found[: 2 * SIZE].tolist() == [0.0] * 2 * SIZE
+    assert bool(found.isfinite().all())
+
+
+def test_a_ridge_leaves_out_fields_with_more_values_than_it_has_columns_for() -> None:
+    many = Field("user", "id", MAX_COLUMNS + 1)
+    assert ridge_columns((many, *FIELDS)) == list(FIELDS)

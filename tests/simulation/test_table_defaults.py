@@ -1,4 +1,4 @@
-"""Tables that are simulated without any settings are at least as good as trivial baselines."""
+"""Tables that are simulated without any settings are at least as good as simple baselines."""
 
 from functools import cache
 from pathlib import Path

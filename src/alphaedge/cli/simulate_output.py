@@ -129,7 +129,7 @@ def _table(summary: dict[str, Any]) -> Table:
 def _caption(summary: dict[str, Any]) -> str:
     notes = ["pulled: by all edges in all runs; of full: as a share of whole models; eb/s: edge-batches per second"]
     if summary["baselines"]:
-        notes.append("below, in italics: trivial baselines, from the labels revealed so far")
+        notes.append("below, in italics: simple baselines, from the labels revealed so far")
     if summary["loss"] == "RMSE":
         notes.append("RMSE: root mean squared error, in the unit of the label")
     return "\n".join(notes)

@@ -1,9 +1,10 @@
-"""Trivial baselines: predictions that need no model, made from labels revealed before, scored like every method.
+"""Simple baselines: what one would try before any network, from labels revealed before, scored like every method.
 
 usual     the mean label of the edge so far
 by field  the mean label of the event's id or category so far, drawn towards the edge's mean while there are few events
 last      the last label that was revealed (regression)
 column    a column of numbers as it is, such as the last measurement of what is to be predicted (regression)
+ridge     a ridge regression of the edge on its columns (regression; simulation.ridge_baseline)
 
 A batch is predicted from the labels that a method has at that moment: of whole batches, ``delay`` batches late.
 """
@@ -17,8 +18,9 @@ from torch import Tensor
 
 from alphaedge import scoring
 from alphaedge.data.stream import Dataset, Stream
+from alphaedge.simulation.ridge_baseline import ridge_columns, ridge_predictions
 
-Kind = Literal["usual", "by field", "last", "column"]
+Kind = Literal["usual", "by field", "last", "column", "ridge"]
 
 # Pseudo-count: with this many events, an id's mean is halfway between its own and the edge's.
 PRIOR_EVENTS: Final = 10.0
@@ -91,6 +93,8 @@ def guesses(data: Dataset, stream: Stream, labels: Tensor, size: int, delay: int
             yield Guess(name, "by field", mean_by(values, labels, known, usual))
     if not classify:
         yield Guess("last label", "last", torch.where(known > 0, labels[known.clamp(min=1) - 1], 0.0))
+        if columns := ridge_columns(data.fields):
+            yield Guess("ridge regression", "ridge", ridge_predictions(columns, stream, labels, known))
 
 
 def events_known(events: int, size: int, delay: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""The rows of a simulation's summary: of each method, and of the trivial baselines beside them."""
+"""The rows of a simulation's summary: of each method, and of the simple baselines beside them."""
 
 import math
 from collections.abc import Sequence

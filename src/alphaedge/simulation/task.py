@@ -55,7 +55,7 @@ class Task:
     """Some seeds of one method, to be run as one stack.
 
     window: events per score, which divides the batch size; None is a batch. With AUC, only scores of equally many
-    events can be compared. block: how many models learn at once. baselines: whether trivial baselines are scored too.
+    events can be compared. block: how many models learn at once. baselines: whether simple baselines are scored too.
     keep_state: whether the result of the first seed has the state in which its fleet ended (``simulation.end_state``).
     """
 

@@ -59,7 +59,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     batches, edges and seeds; hostile edges are left out. ci95: half of the gain's 95% interval (Student's t).
     interval_over: what the interval rests on: the gains of the seeds if there are three or more, else the mean gains of
     the regions. better: regions with a gain above 0. new_ids: the gain on events that name an id for the first time
-    at their edge. rounds: of a region (median). better_baseline: the best trivial baseline that is above both scores.
+    at their edge. rounds: of a region (median). better_baseline: the best simple baseline that is above both scores.
     """
 
     method: str

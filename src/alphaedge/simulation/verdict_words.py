@@ -26,7 +26,7 @@ def headline(verdict: "Verdict") -> str:
     if verdict.gain is None:
         return f"{opening}: no region has a score with both."
     if verdict.better_baseline is not None:
-        opening = f"No verdict: {verdict.better_baseline}, which needs no model, beats both models"
+        opening = f"No verdict: a simple baseline, {verdict.better_baseline}, beats both models"
     return (
         f"{opening}: {format_gain(verdict.gain, verdict.ci95)} {verdict.metric} over learning alone, "
         f"better in {verdict.better} of {_known(verdict)} regions."
@@ -63,7 +63,7 @@ def warnings(
     found, events = [], int(median(region.events for region in verdict.regions))
     if verdict.better_baseline is not None:
         found.append(
-            f"A trivial baseline beats both models: {verdict.better_baseline} scores "
+            f"A simple baseline beats both models: {verdict.better_baseline} scores "
             f"{baselines[verdict.better_baseline]:.4f}. Look for better columns or settings first (alphaedge tune)."
         )
     if verdict.rounds < min_rounds:

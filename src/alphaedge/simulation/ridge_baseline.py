@@ -98,4 +98,5 @@ class _Sums:
 
     def predict(self, inputs: Tensor) -> Tensor:
         """The outputs of some events."""
-        return self._level + self._shifted(inputs) @ self._weights
+        found: Tensor = self._level + self._shifted(inputs) @ self._weights
+        return found

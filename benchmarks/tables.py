@@ -3,8 +3,8 @@
 Each table is written as a CSV file and simulated as a user would: ``simulate(table=...)`` without settings. Beside the
 methods are the running mean of the edge, its last value where the table has one, and three online ridge regressions of
 the edge: ``recursive`` updates its weights batch by batch, ``whole`` is the baseline of verdicts, solved for all rows
-so far whenever they have grown by a twentieth, and ``river`` is the one of that library, which learns event by event. All
-predict a batch before they learn from it, and are scored like the methods, 1-SMAPE.
+so far whenever they have grown by a twentieth, and ``river`` is the one of that library, which learns event by event.
+All predict a batch before they learn from it, and are scored like the methods, 1-SMAPE.
 """
 
 import tempfile

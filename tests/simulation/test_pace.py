@@ -1,22 +1,24 @@
-"""Batch size and E follow from rows per edge."""
+"""The batch size of a table follows from rows per edge."""
+
+from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alphaedge.simulation.pace import ROUNDS, suited_pace
+from alphaedge.core.methods import alphaedge
+from alphaedge.simulation.pace import ROUNDS, SMALLEST_BATCH, suited_batch_size
 
 
 @given(st.integers(1, 10**7), st.sampled_from(["regress", "classify"]))
-def test_edges_aggregate_thirty_times_where_their_events_allow_it(events: int, task: str) -> None:
-    size, every = suited_pace(events, task)  # type: ignore[arg-type]
+def test_edges_aggregate_thirty_times_where_their_events_allow_it(
+    events: int, task: Literal["regress", "classify"]
+) -> None:
+    size = suited_batch_size(events, task)
     assert 10 <= size <= 500
-    assert 5 <= every <= 10
-    assert events // (size * every) >= ROUNDS or (every == 5 and size == {"regress": 10, "classify": 20}[task])
+    assert events // (size * alphaedge().aggregate_every) >= ROUNDS or size == SMALLEST_BATCH[task]
 
 
-@pytest.mark.parametrize(
-    ("events", "pace"), [(300, (10, 5)), (1500, (10, 5)), (6000, (40, 5)), (15_000, (50, 10)), (600_000, (200, 10))]
-)
-def test_batches_grow_with_the_table(events: int, pace: tuple[int, int]) -> None:
-    assert suited_pace(events, "regress") == pace
+@pytest.mark.parametrize(("events", "size"), [(300, 10), (1500, 10), (6000, 40), (15_000, 50), (600_000, 200)])
+def test_batches_grow_with_the_table(events: int, size: int) -> None:
+    assert suited_batch_size(events, "regress") == size

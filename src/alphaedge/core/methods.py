@@ -48,7 +48,7 @@ from alphaedge.core.selection import Selection
 from alphaedge.core.trial import Trial
 from alphaedge.errors import InvalidValue, check_choice, check_number
 
-RESET_AFTER: Final = 40  # batches; four aggregation periods
+RESET_AFTER: Final = 40  # batches; eight aggregation periods
 PAPER_PERIOD: Final = 20  # E in the paper
 
 
@@ -70,8 +70,8 @@ class Method:
     adopt_rows: whether an id that only peers know starts from their weighted mean (cold start).
     publish: what peers may pull: the model as ``"trained"``, published before the mix, or as ``"mixed"``, after it.
         A mixed model holds little of the edge's own last training, and every further mix thins that again.
-    precision: of published numbers: ``"bfloat16"``, half the bytes with three digits, ``"int8"``, about a third of the
-        bytes, or ``"full"`` (core.compression).
+    precision: of published numbers: ``"int8"``, about a third of the bytes, ``"bfloat16"``, half of them with three
+        digits, or ``"full"`` (core.compression).
     min_change: a trained row is published anew if it differs from what was published of it by more than this fraction,
         in its parameters or in the events of its tally; smaller changes add up until they do. 0 publishes every one.
     statistics: running statistics (buffers) stay ``"local"`` or are ``"mixed"`` like parameters.
@@ -85,13 +85,13 @@ class Method:
 
     aggregation: Aggregation
     selection: Selection
-    aggregate_every: int = 10
+    aggregate_every: int = 5
     pull_ahead: int = 0
     train_on_aggregation: bool = True
     train_ahead: bool = True
     adopt_rows: bool = True
     publish: Literal["trained", "mixed"] = "trained"
-    precision: Precision = "bfloat16"
+    precision: Precision = "int8"
     min_change: float = 0.0
     statistics: Literal["local", "mixed"] = "local"
     tallies: Literal["own", "shared"] = "own"
@@ -120,8 +120,8 @@ class Method:
 
     @property
     def weight_batches(self) -> int:
-        """Batches that an aggregation weighs the models on: as many as the rule wants, at most half of E."""
-        return max(1, min(self.aggregation.weight_batches, self.aggregate_every // 2))
+        """Batches that an aggregation weighs the models on: as many as the rule wants, fewer than E."""
+        return max(1, min(self.aggregation.weight_batches, self.aggregate_every - 1))
 
 
 def alphaedge(**changes: Any) -> Method:

@@ -53,7 +53,7 @@ class Runnable(Protocol):
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """What to run. ``batch_factor`` multiplies the data set's batch size; other fields are those of a simulation.
 
-    aggregate_every: None is what the method has: 10, and 20 in the literal readings.
+    aggregate_every: None is what the method has: 5, and 20 in the literal readings.
     epsilon: of private publication, for each day; None is none. protect: whom.
     """
 

@@ -1,30 +1,22 @@
-"""Batch size and E of a table, where they are not named. Pure."""
+"""Batch size of a table, where it is not named. Pure."""
 
-from typing import Final, NamedTuple
+from typing import Final
 
+from alphaedge.core.methods import Method
 from alphaedge.data.stream import Task
 
 ROUNDS: Final = 30  # aggregations that an edge should have
-LARGE_ROUNDS: Final = 300  # from which on batches grow, since more aggregations no longer help and take time
+LARGE_ROUNDS: Final = 600  # from which on batches grow, since more aggregations no longer help and take time
 SMALLEST_BATCH: Final = {"regress": 10, "classify": 20}  # in smaller ones, one class is often missing
 USUAL_BATCH, LARGEST_BATCH = 50, 500
-SMALLEST_PERIOD, LARGEST_PERIOD = 5, 10
 
 
-class Pace(NamedTuple):
-    """Events per batch, and batches per aggregation (E)."""
+def suited_batch_size(events: int, task: Task) -> int:
+    """Return a batch size with at least ``ROUNDS`` aggregations for an edge of so many events, where they allow it.
 
-    batch_size: int
-    aggregate_every: int
-
-
-def suited_pace(events: int, task: Task) -> Pace:
-    """Return a pace with at least ``ROUNDS`` aggregations for an edge of so many events, where they allow it.
-
-    >>> suited_pace(1500, "regress"), suited_pace(9000, "regress"), suited_pace(100_000, "classify")
-    (Pace(batch_size=10, aggregate_every=5), Pace(batch_size=50, aggregate_every=6), Pace(batch_size=50, aggregate_every=10))
-    """  # noqa: E501
-    between = events // ROUNDS  # events between two aggregations, at most
-    period = max(SMALLEST_PERIOD, min(LARGEST_PERIOD, between // USUAL_BATCH))
-    grown = max(USUAL_BATCH, min(LARGEST_BATCH, events // (LARGE_ROUNDS * LARGEST_PERIOD)))
-    return Pace(max(SMALLEST_BATCH[task], min(grown, between // period)), period)
+    >>> suited_batch_size(1500, "regress"), suited_batch_size(9000, "regress"), suited_batch_size(300_000, "classify")
+    (10, 50, 100)
+    """
+    every = Method.aggregate_every
+    grown = max(USUAL_BATCH, min(LARGEST_BATCH, events // (LARGE_ROUNDS * every)))
+    return max(SMALLEST_BATCH[task], min(grown, events // (ROUNDS * every)))

@@ -48,13 +48,13 @@ class Learned:
 
     uses_peers: ClassVar[bool] = True
 
-    steps: int = 5
+    steps: int = 4
     rate: float = 0.2
     start: float = 1.0
     newcomer: float = 0.5
     remember: bool = True
     fade: float = 0.01
-    weight_batches: int = 5
+    weight_batches: int = 4
     prior: float = 0.5
 
     def __post_init__(self) -> None:

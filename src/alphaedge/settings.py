@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from alphaedge.core.compression import Precision
+from alphaedge.core.disclosure import Disclosure
 from alphaedge.core.home import Home
 from alphaedge.core.methods import METHODS, Method, method, private
 from alphaedge.core.online import Online
@@ -70,15 +71,30 @@ class PrivacySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return Privacy(**msgspec.structs.asdict(self))
 
 
+class DisclosureSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When an id is named to peers (core.disclosure); each field as there."""
+
+    min_users: int = 1
+    user: str | None = None
+    local: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.make()
+
+    def make(self) -> Disclosure:
+        """The settings as the core takes them."""
+        return Disclosure(**msgspec.structs.asdict(self))
+
+
 class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Overrides for the methods; what is None stays as each method has it.
 
     ``aggregate_every`` (E), ``pull_ahead``, ``peers`` (K), ``replace`` (K') and ``select_every`` (m) apply to every
     method that has them. ``aggregation`` and ``selection`` are import paths of rules of your own,
     ``package.module:name``, ``precision`` is that of published numbers, ``min_change`` the fraction by which a row must
-    change to be published anew, and ``privacy`` what edges promise about their users, for every method that uses peers.
-    The rest applies to the learned methods only. Except for the first five and ``privacy``, nothing applies to the
-    methods named ``-paper``, which are literal readings.
+    change to be published anew, ``disclosure`` when an id is named to peers, and ``privacy`` what edges promise about
+    their users, for every method that uses peers. The rest applies to the learned methods only. Except for the first
+    five, ``disclosure`` and ``privacy``, nothing applies to the methods named ``-paper``, which are literal readings.
     """
 
     aggregate_every: int | None = None
@@ -101,6 +117,7 @@ class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     trial: bool | None = None
     aggregation: str | None = None
     selection: str | None = None
+    disclosure: DisclosureSettings | None = None
     privacy: PrivacySettings | None = None
 
     def apply(self, spec: str) -> Method:
@@ -113,6 +130,8 @@ class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 chosen = self._with_own_rules(chosen)
         selection = _replace(chosen.selection, peers=self.peers, replace=self.replace, every=self.select_every)
         chosen = _replace(chosen, selection=selection, aggregate_every=self.aggregate_every, pull_ahead=self.pull_ahead)
+        if self.disclosure is not None:
+            chosen = replace(chosen, disclosure=self.disclosure.make())
         return chosen if self.privacy is None else private(chosen, self.privacy.make())
 
     def _learned(self, chosen: Method, rule: Learned) -> Method:

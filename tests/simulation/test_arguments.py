@@ -7,7 +7,6 @@ import pytest
 from torch import nn
 
 from alphaedge import Conditions, InvalidValue, Model, Settings, Store, simulate
-from alphaedge.settings import MethodSettings
 from alphaedge.simulation.pace import suited_batch_size
 
 from .fleets import linear, measured

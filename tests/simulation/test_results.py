@@ -127,8 +127,8 @@ def test_the_table_of_pulls_counts_every_peer_of_every_edge(regressed: Results) 
     pulls = regressed.pulls
     assert pulls.columns == ["method", "seed", "edge", "peer", "count", "bytes"]
     assert not (pulls["edge"] == pulls["peer"]).any()
-    # Two weights and a bias, published in bfloat16.
-    assert pulls["bytes"].to_list() == [6 * count for count in pulls["count"]]
+    # Two weights and a bias, published in int8 with one scale.
+    assert pulls["bytes"].to_list() == [5 * count for count in pulls["count"]]
 
 
 def test_pooled_score_and_loss_are_over_all_predictions_of_an_edge() -> None:

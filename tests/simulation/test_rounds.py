@@ -59,11 +59,9 @@ class PublicationWatch:
                 tables = [torch.full_like(t.value[edge], torch.nan) for t in state.tables]  # never trained
                 self.log[edge] = [[rounded(state.dense[edge]), *tables]]
 
-        def publish(
-            published: Publications, edges: Tensor, state: ModelState, trained: list[Tensor], records: Tensor
-        ) -> None:
-            to_publish = [flags.clone() for flags in trained]
-            real_publish(published, edges, state, trained, records)
+        def publish(published: Publications, edges: Tensor, state: ModelState, *args: Any) -> None:
+            to_publish = [flags.clone() for flags in args[0]]
+            real_publish(published, edges, state, *args)
             for edge in edges.tolist():
                 tables = []
                 for table, flags, before in zip(state.tables, to_publish, self.log[edge][-1][1:], strict=True):
@@ -114,9 +112,11 @@ class PublicationWatch:
 def test_pulls_read_the_publication_of_the_right_age(staleness: int, clock: str) -> None:
     """Dense part and id tables, in which only rows trained since the last publication have changed."""
     data = shortened(shop_data(edges=4, events=200), 150)
+    learned = Learned(weight_batches=1, steps=1)
+    method = nops(aggregation=learned, aggregate_every=5, home=None, precision="bfloat16")
     with PublicationWatch(staleness).watching() as watch:
         found = simulate(
-            methods={"m": nops(aggregation=Learned(weight_batches=1, steps=1), aggregate_every=5, home=None)},
+            methods={"m": method},
             data=data,
             model=shop_model(shop(edges=4)),
             batch_size=SIZE,

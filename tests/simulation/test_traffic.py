@@ -40,7 +40,7 @@ def model() -> Any:
 
 def run(data: Dataset, **settings: Any) -> Any:
     shared: dict[str, Any] = {
-        "methods": {"m": uniweight(aggregate_every=EVERY, adopt_rows=False)},
+        "methods": {"m": uniweight(aggregate_every=EVERY, adopt_rows=False, precision="bfloat16")},
         "model": model,
         "batch_size": SIZE,
         "clock": "batch-index",
@@ -151,7 +151,7 @@ def test_a_row_in_int8_is_a_byte_for_each_number_and_two_for_its_scale() -> None
 def test_rows_that_have_hardly_moved_are_not_pulled_again() -> None:
     found = run(
         visits([[3] * 8, [3, 3, 3, 3, 6, 6, 6, 6]]),
-        methods={"m": uniweight(aggregate_every=EVERY, adopt_rows=False, min_change=1e9)},
+        methods={"m": uniweight(aggregate_every=EVERY, adopt_rows=False, precision="bfloat16", min_change=1e9)},
     )
     assert pulled(found, 0)["changed"] == 4 * DENSE + ITEM_ROW, "item 3 is published once"
 

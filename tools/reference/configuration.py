@@ -89,14 +89,18 @@ METHOD_KEYS: Final[Mapping[str, str]] = {
     "method.remember": "whether a former neighbour that is chosen again gets back the weight that it had",
     "method.train_on_aggregation": "whether the batches that the weights were learned on are trained on after the mix",
     "method.train_ahead": "whether the mixed model trains on the batches that wait for the mix while they wait",
-    "method.precision": "of the models that peers pull: `bfloat16` is half the bytes, with three digits; `int8` is "
-    "about a third, and what rounding leaves out comes with the next publication",
+    "method.precision": "of the models that peers pull: `int8` is about a third of the bytes, and what "
+    "rounding leaves out comes with the next publication; `bfloat16` is half of them, with three digits",
     "method.min_change": "a trained row is published anew if it differs from what was published of it by more than "
     "this fraction, in its parameters or in the events of its tally; 0 publishes every one",
     "method.tallies": "whether an edge knows only its own tallies of ids, or those of its peers as well",
     "method.aggregation": "import path of your own aggregation rule, `package.module:name`",
     "method.selection": "import path of your own selection rule, `package.module:name`",
     "method.home": "whether to keep a home model and blend its predictions in where it does better",
+    "method.disclosure.min_users": "users behind an id before it is named to peers, in requests and in answers; 1 is "
+    "every id at once",
+    "method.disclosure.user": "field with the ids of those users; without, every event counts as a user",
+    "method.disclosure.local": "fields whose ids are never named to peers",
     "method.privacy.epsilon": "the promise for each window: less tells less of a user",
     "method.privacy.delta": "the chance that the promise allows to be broken, in each window",
     "method.privacy.window_seconds": "length of a window, in seconds",
@@ -150,6 +154,7 @@ TITLES: Final[Mapping[str, str]] = {
     "model.fields": "the inputs",
     "model.tables": "id tables of your own module",
     "method": "how edges learn from each other",
+    "method.disclosure": "when an id is named to peers",
     "method.privacy": "what edges promise about their users",
     "serve": "the port for callers",
     "peers": "the port for peers",

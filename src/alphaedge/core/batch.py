@@ -80,3 +80,9 @@ def rows_of(batch: Batch, table: int, field: int) -> Tensor:
     """The row of each example's id in a field of an id table, [k, B, ...]."""
     places = batch.inputs[field]
     return batch.rows[table].gather(1, places.flatten(1)).view(places.shape)
+
+
+def named_rows(batch: Batch, table: int, fields: Sequence[int]) -> Tensor:
+    """The rows that each example names in the fields of an id table, [k, B, F]."""
+    found = [rows_of(batch, table, field) for field in fields]
+    return torch.cat([rows.reshape(*rows.shape[:2], -1) for rows in found], dim=2)

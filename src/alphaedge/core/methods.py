@@ -22,6 +22,7 @@ from typing import Any, Final, Literal, final
 
 from alphaedge.core.aggregation import Aggregation
 from alphaedge.core.compression import PRECISIONS, Precision
+from alphaedge.core.disclosure import Disclosure
 from alphaedge.core.home import Home
 from alphaedge.core.model import TableLayout
 from alphaedge.core.privacy.settings import Privacy
@@ -79,6 +80,7 @@ class Method:
         (core.tally).
     home: the model that is never mixed, or None.
     trial: how a peer's model proves itself before it counts, or None: every model counts.
+    disclosure: what must hold before an id is named to peers (core.disclosure); without, every id is.
     privacy: what an edge promises about its users, or None. With it, peers pull a released model instead of the edge's
         own, and learn nothing else of the edge (``private``).
     """
@@ -97,6 +99,7 @@ class Method:
     tallies: Literal["own", "shared"] = "own"
     home: Home | None = None
     trial: Trial | None = None
+    disclosure: Disclosure | None = None
     privacy: Privacy | None = None
 
     def __post_init__(self) -> None:
@@ -109,6 +112,8 @@ class Method:
         check_number("min_change", self.min_change, low=0)
         check_choice("statistics", self.statistics, ["local", "mixed"])
         check_choice("tallies", self.tallies, ["own", "shared"])
+        if self.privacy is not None and self.disclosure is not None:
+            raise InvalidValue("disclosure", self.disclosure, "nothing beside privacy, which has thresholds of its own")
         if self.privacy is not None and self.publish == "mixed":
             raise InvalidValue(
                 "publish", self.publish, "trained, with privacy: a mix shows what its weights were learned on"
@@ -117,6 +122,11 @@ class Method:
     def told(self, table: TableLayout) -> int:
         """How many numbers of a row peers are told: the parameters, and the tally if tallies are shared."""
         return table.told if self.tallies == "shared" else table.width
+
+    @property
+    def asks_for_new_ids(self) -> bool:
+        """Whether peers are asked for rows of ids that are new here; not if an id waits until enough users name it."""
+        return self.adopt_rows and not (self.disclosure and self.disclosure.counts_users)
 
     @property
     def weight_batches(self) -> int:

@@ -37,6 +37,7 @@ def check_edge(config: EdgeConfig, folder: Path, now: dt.datetime, *, insecure: 
     _check_model(config, model)
     report = [f"model {config.model.name}: {model.dense_size:,} parameters and {len(model.tables)} id tables"]
     report.append(f"method {config.method.name}: aggregates every {config.method.make().aggregate_every} batches")
+    report += _describe_disclosure(config, model)
     report += check_promise(config, model, folder / config.data, now.timestamp())
     if config.secret is None:
         report.append("no secret: keys reveal their ids; use this for trials only")
@@ -64,6 +65,21 @@ def check_edge(config: EdgeConfig, folder: Path, now: dt.datetime, *, insecure: 
         report.append(f"cores: {cores}")
     report.append(_check_certificates(config, folder, now, insecure=insecure))
     return report
+
+
+def _describe_disclosure(config: EdgeConfig, model: Model) -> list[str]:
+    """Which ids peers get to know."""
+    disclosure = config.method.make().disclosure
+    if disclosure is None:
+        return []
+    disclosure.local_tables(model)  # refuses fields that the model does not have
+    who = "events" if disclosure.user is None else f"different values of {disclosure.user}"
+    said = []
+    if disclosure.counts_users:
+        said.append(f"disclosure: an id is named to peers once {disclosure.min_users} {who} stand behind it")
+    if disclosure.local:
+        said.append(f"disclosure: ids of {', '.join(disclosure.local)} are never named to peers")
+    return said
 
 
 def _check_wire_secrets(config: EdgeConfig, folder: Path) -> list[str]:

@@ -167,8 +167,8 @@ def _restore_rows(learner: Learner, t: int, keys: Tensor, tensors: Mapping[str, 
     rows = table.rows(keys)
     for name, state in learner.states.items():
         state.tables[t].storage[:, 0, rows] = tensors[f"{name}.{t}"]
-    since = tensors[f"known_since.{t}"]
-    table.known_since[rows] = torch.where(since < 0, learner.aggregations, since)
+    table.named_since[rows] = tensors[f"named_since.{t}"]
+    table.restore_names(table.named_since, None, learner.aggregations)
     table.trained[rows], table.version[rows] = tensors[f"trained.{t}"], tensors[f"version.{t}"]
     table.published[rows] = tensors[f"published.{t}"]
     residual = tensors.get(f"residual.{t}")

@@ -143,9 +143,11 @@ def _tensors(engine: Engine) -> Iterator[tuple[str, Tensor]]:
         yield f"published.statistic.{name}", statistic
     yield "records", world.records
     yield "aggregations", world.aggregations
-    for t, (trained, known) in enumerate(zip(world.trained, world.known_since, strict=True)):
+    for t, (trained, since) in enumerate(zip(world.trained, world.named.since, strict=True)):
         yield f"trained.{t}", trained
-        yield f"known_since.{t}", known
+        yield f"named_since.{t}", since
+    for t, marks in enumerate(world.named.marks):
+        yield f"marks.{t}", marks
     for name in ("predictions", "scores", "done", "bytes"):
         yield f"log.{name}", getattr(log, name)
 

@@ -76,9 +76,9 @@ class EndState:
         if self._engine.judge is not None:
             for name, tensor in self._engine.judge.tensors():
                 found[name] = tensor[edge]
-        for t, since in enumerate(world.known_since):
-            rows = self._rows(edge, t, first)
-            found |= {f"known_since.{t}": since[edge, rows], f"trained.{t}": world.trained[t][edge, rows]}
+        for t, since in enumerate(world.named.since):
+            rows = self._rows(edge, t)
+            found |= {f"named_since.{t}": since[edge, rows], f"trained.{t}": world.trained[t][edge, rows]}
             found[f"rows.{t}"] = world.batches.own_rows[t].named[edge, rows].long()
             found[f"published.{t}"] = world.published.tables[t][pool, edge, rows]
             found[f"residual.{t}"] = world.published.residual_rows[t][edge, rows]
@@ -88,25 +88,20 @@ class EndState:
                     found[f"{name}.{t}"] = state.tables[t].storage[:, edge, rows]
         self._tensors[edge] = {name: tensor.detach().cpu().clone() for name, tensor in found.items()}
 
-    def _rows(self, edge: int, table: int, first: int) -> Tensor:
-        """The rows of an edge's table that its events name, before the first one that is kept or after it.
-
-        They are in the order of the last use of their values, the longest unused first.
-        """
+    def _rows(self, edge: int, table: int) -> Tensor:
+        """The rows of an edge's table that its events name, the longest unused first."""
         world, model, stream = self._engine.world, self._engine.world.gradients.model, self._data.streams[edge]
         batches, own = world.batches, world.batches.own_rows[table]
         fields = [model.fields[f] for f in model.tables[table].fields]
         named = np.concatenate([stream.inputs[f].reshape(len(stream), -1).numpy() for f in fields], axis=1)
-        named = named[: batches.count[edge] * batches.size]
+        timeline, local = world.where(edge)
+        named = named[timeline.first[local] * batches.size : batches.count[edge] * batches.size]
         last = np.full(own.rows + 1, -1, dtype=np.int64)
         last[named.reshape(-1)] = np.arange(named.size)  # of a number that occurs more than once, the last place stays
-        known = world.known_since[table][edge] >= 0
-        met = np.zeros(own.rows + 1, dtype=bool)
-        met[named[first:].reshape(-1)] = True
         numbers = own.named[edge].cpu().long()
-        there = (known.cpu() | torch.from_numpy(met)[numbers]) & (numbers < own.rows)
-        rows = there.nonzero().flatten()
-        return rows[torch.from_numpy(last)[numbers[rows]].argsort(stable=True)]
+        used = torch.from_numpy(last)[numbers]
+        rows = ((used >= 0) & (numbers < own.rows)).nonzero().flatten()
+        return rows[used[rows].argsort(stable=True)]
 
     def finish(self, method: str, builtin: str | None) -> FleetState | None:
         """The state of the whole fleet, now that the run has ended. Edges without a round have events only.

@@ -160,7 +160,7 @@ class Engine:
                     sources[edge] = [(j, numbers[j]) for j in chosen]
         if world.conditions.joins:
             newcomers = torch.tensor(list(sources), dtype=torch.long, device=world.device)
-            every_row = [torch.ones_like(rows[newcomers], dtype=torch.bool) for rows in world.known_since]
+            every_row = [torch.ones_like(rows[newcomers], dtype=torch.bool) for rows in world.named.since]
             places = pull(world, {one for some in sources.values() for one in some}, newcomers, every_row)
             for edge, some in sources.items():
                 rows = world.rows_at([edge], [[j for j, _ in some]])
@@ -223,7 +223,7 @@ class Engine:
             found += self._run_plans(waiting, [p for p in last if p.ahead], 0)
         if found:
             self._note_predictions(span, found)
-        _note_known(world, span)
+        _note_named(world, span)
         world.note_trained(span.edges, span.trained)
 
     def _run_plans(self, plans: Sequence[Plan], homes: Sequence[Plan], lead: int) -> list[_Outputs]:
@@ -275,8 +275,8 @@ class Engine:
             )
 
 
-def _note_known(world: World, span: TrainingSpan) -> None:
-    """Note which id rows the edges have met, and from which aggregation on they can ask for them.
+def _note_named(world: World, span: TrainingSpan) -> None:
+    """Note which id rows the edges may name, and from which aggregation on they can ask for them.
 
     What an edge meets after it has pulled for its next aggregation, it can ask for at the one after that.
     """
@@ -285,10 +285,7 @@ def _note_known(world: World, span: TrainingSpan) -> None:
     last = span.predicted.max(1, keepdim=True).values
     late = aggregates & (span.predicted > last - world.method.pull_ahead)
     for later, which in enumerate((~late, late)):  # in this order: of a row met twice the first time counts
-        place, column = (which & (span.predicted >= 0)).nonzero(as_tuple=True)
-        edges = span.edges[place].unsqueeze(1)
-        met = world.batches.rows(edges.flatten(), span.predicted[place, column])
-        for since, rows in zip(world.known_since, met, strict=True):
-            now = world.aggregations[edges] + later
-            since[edges, rows] = torch.where(since[edges, rows] < 0, now, since[edges, rows])
-            since[:, -1] = -1
+        for numbers, note in ((span.predicted, world.named.note_met), (span.trained, world.named.note_learned)):
+            place, column = (which & (numbers >= 0)).nonzero(as_tuple=True)
+            edges = span.edges[place]
+            note(edges, numbers[place, column], world.batches, world.aggregations[edges] + later)

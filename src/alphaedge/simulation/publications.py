@@ -96,16 +96,31 @@ class Publications:
         """Running statistics, each [depth, n, ...]."""
         return {name: self._own(pool) for name, pool in self.all_statistics.items()}
 
-    def publish(self, edges: Tensor, state: ModelState, trained: list[Tensor], records: Tensor) -> None:
-        """Publish the named edges of the state.
+    def publish(
+        self,
+        edges: Tensor,
+        state: ModelState,
+        trained: list[Tensor],
+        records: Tensor,
+        named_since: Sequence[Tensor] = (),
+    ) -> None:
+        """Publish some edges of the state.
 
         ``trained[t]`` [n, rows + 1] are their rows to publish anew, if they have moved. It is False afterwards for
-        those that were published; the others wait for the next time.
+        those that were published; the others wait for the next time. named_since: per table [n, rows + 1], negative for
+        a row whose id may not be named; without, every id may.
         """
         for some in torch.split(edges, _BLOCK):
-            self._publish(some, state, trained, records)
+            self._publish(some, state, trained, records, named_since)
 
-    def _publish(self, edges: Tensor, state: ModelState, trained: list[Tensor], records: Tensor) -> None:
+    def _publish(
+        self,
+        edges: Tensor,
+        state: ModelState,
+        trained: list[Tensor],
+        records: Tensor,
+        named_since: Sequence[Tensor],
+    ) -> None:
         before = self.number[edges] % self.depth
         self.number[edges] += 1
         now = self.number[edges] % self.depth
@@ -115,19 +130,20 @@ class Publications:
         for name, pool in self.statistics.items():
             pool[now, edges] = state.buffers[name][edges]
         tables = zip(state.tables, self.tables, self.version, self.residual_rows, trained, strict=True)
-        for table, pool, version, residual, flags in tables:
+        for t, (table, pool, version, residual, flags) in enumerate(tables):
             if self.depth > 1:
                 pool[now, edges] = pool[before, edges]
                 version[now, edges] = version[before, edges]
-            which, row = flags[edges].nonzero(as_tuple=True)
+            due = flags[edges] & (named_since[t][edges] >= 0) if named_since else flags[edges]
+            which, row = due.nonzero(as_tuple=True)
             numbers = pool.shape[-1]
             source = edges[which] * table.value.shape[1] + row
             target = now[which] * table.value.shape[0] * table.value.shape[1] + source
             rows = table.value.view(-1, table.value.shape[-1]).index_select(0, source)[:, :numbers]
             if self.min_change:
                 held = pool.view(-1, numbers).index_select(0, target)
-                due = has_moved(rows, held, table.width, self.min_change) | (version.view(-1)[target] == 0)
-                which, source, target, rows = which[due], source[due], target[due], rows[due]
+                moved = has_moved(rows, held, table.width, self.min_change) | (version.view(-1)[target] == 0)
+                which, source, target, rows = which[moved], source[moved], target[moved], rows[moved]
             left = residual.flatten(0, 1)  # a view
             made = compress_rows(rows, left.index_select(0, source), table.width, self.precision)
             pool.view(-1, numbers).index_copy_(0, target, made.published)

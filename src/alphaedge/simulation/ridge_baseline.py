@@ -34,7 +34,7 @@ def ridge_columns(fields: Sequence[Field]) -> list[Field]:
 
 def ridge_predictions(fields: Sequence[Field], stream: Stream, labels: Tensor, known: Tensor) -> Tensor:
     """Predict every event from the labels revealed before it: ``known`` of them, which grows along the stream."""
-    found, sums = torch.zeros(len(labels), dtype=torch.float64), None
+    found, sums = torch.zeros(len(labels), dtype=torch.float64, device=labels.device), None
     revealed, counts = torch.unique_consecutive(known, return_counts=True)
     start = 0
     for count, events in zip(revealed.tolist(), counts.tolist(), strict=True):
@@ -67,12 +67,10 @@ class _Sums:
 
     def __init__(self, first: Tensor) -> None:
         self._origin = first.nanmean(0).nan_to_num()
-        columns = first.shape[1]
         self.count = self.solved = 0
-        self._inputs, self._weights = torch.zeros(2, columns, dtype=torch.float64)
-        self._products = torch.zeros(columns, columns, dtype=torch.float64)
-        self._with_labels = torch.zeros(columns, dtype=torch.float64)
-        self._labels = self._level = torch.zeros((), dtype=torch.float64)
+        self._inputs = self._weights = self._with_labels = torch.zeros_like(self._origin)
+        self._products = torch.zeros_like(torch.outer(self._origin, self._origin))
+        self._labels = self._level = torch.zeros_like(self._origin).sum()
 
     def _shifted(self, inputs: Tensor) -> Tensor:
         return (inputs - self._origin).nan_to_num()  # a missing number says nothing
@@ -90,7 +88,7 @@ class _Sums:
         spread = self._products - self.count * torch.outer(mean, mean)
         deviation = (spread.diagonal() / self.count).clamp(min=0).sqrt()
         scale = torch.where(deviation > 1e-9, deviation, 1)
-        gram = spread / torch.outer(scale, scale) + PENALTY * torch.eye(len(mean), dtype=torch.float64)
+        gram = spread / torch.outer(scale, scale) + PENALTY * torch.ones_like(mean).diag()
         slope = (self._with_labels - self.count * level * mean) / scale
         self._weights = torch.linalg.solve(gram, slope) / scale
         self._level = level - mean @ self._weights

@@ -86,8 +86,8 @@ def _mix(world: World, edges: list[int]) -> None:
     edges = [e for e in edges if any(present_of[e])]
     device, links = world.device, [world.links[e] for e in edges]
     some = torch.tensor(edges, dtype=torch.long, device=device)
-    wanted = _wanted(world, edges) if world.method.adopt_rows and world.models.tables else []
-    known = [_known_at_pull(since[some], world.aggregations[some]) for since in world.known_since]
+    wanted = _wanted(world, edges) if world.method.asks_for_new_ids and world.models.tables else []
+    known = [_known_at_pull(since[some], world.aggregations[some]) for since in world.named.since]
     read = {e: [max(0, number - world.conditions.staleness) for number in world.newest(e)] for e in edges}
     pairs = {e: list(zip(world.neighbours(e), read[e], strict=True)) for e in edges}
     needed = {pair for e in edges for pair, there in zip(pairs[e], present_of[e], strict=True) if there}
@@ -184,11 +184,11 @@ def _wanted(world: World, edges: list[int]) -> list[Tensor]:
 
     The edge would ask its peers for them at that moment; the simulator, which knows the moment, asks now.
     """
-    masks = [since.new_zeros(len(edges), since.shape[1], dtype=torch.bool) for since in world.known_since]
+    masks = [since.new_zeros(len(edges), since.shape[1], dtype=torch.bool) for since in world.named.since]
     for g, edge in enumerate(edges):
         numbers = torch.arange(world.at[edge], world.span_end(edge)[1], device=world.device)
         needed = world.batches.rows(torch.full_like(numbers, edge), numbers)
-        for mask, rows, since in zip(masks, needed, world.known_since, strict=True):
+        for mask, rows, since in zip(masks, needed, world.named.since, strict=True):
             mask[g, rows.flatten()] = True
             mask[g] &= since[edge] < 0
             mask[g, -1] = False
@@ -215,7 +215,7 @@ def _log_pulls(
         ],
         held_rows=[(version[slot] > 0).sum(2) for version in world.published.all_version],
         versions=world.published.versions(slot, rows),
-        known_since=[_asked_since(world, since[edges]) for since in world.known_since],
+        known_since=[_asked_since(world, since[edges]) for since in world.named.since],
         publication=slot.new_tensor([_padded([x.publication for x in row], width, -1) for row in held]),
         pulled_at=slot.new_tensor([_padded([x.pulled_at for x in row], width, -1) for row in held]),
         present=present,

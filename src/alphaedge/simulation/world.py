@@ -20,6 +20,7 @@ from alphaedge.core.state import ModelState
 from alphaedge.simulation.adversaries import Adversaries
 from alphaedge.simulation.batches import Batches
 from alphaedge.simulation.conditions import Conditions
+from alphaedge.simulation.named_ids import NamedIds
 from alphaedge.simulation.publications import Publications
 from alphaedge.simulation.releases import Releases, Revealed
 from alphaedge.simulation.run_log import RunLog
@@ -99,7 +100,7 @@ class World:
         self.trained = [
             t.value.new_zeros(t.value.shape[:2], dtype=torch.bool) for t in models.tables
         ]  # since publishing
-        self.known_since = [t.value.new_full(t.value.shape[:2], -1, dtype=torch.long) for t in models.tables]
+        self.named = NamedIds(method.disclosure, gradients.model, models)
         self.links: list[Links[int]] = [Links.start([], method.aggregation.memory) for _ in range(held)]
         self.aggregations = torch.zeros(held, dtype=torch.long, device=self.device)
         self.phase: list[Phase] = ["to join"] * held
@@ -219,7 +220,7 @@ class World:
             models, trained, records = self.models, self.trained, self.records
         if learned:
             some = torch.tensor(learned, device=self.device)
-            self.published.publish(some, models, trained, records)
+            self.published.publish(some, models, trained, records, () if self.named.every_id else self.named.since)
             for edge in learned:
                 self.published_at[self.own[edge]].append(self.moment[edge])
             self.adversaries.forge(self, learned)

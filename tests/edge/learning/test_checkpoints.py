@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from alphaedge.core.compression import Precision, residual_columns
+from alphaedge.core.disclosure import Disclosure
 from alphaedge.core.online import Online
 from alphaedge.core.rules.optimizer.adam import Adam
 from alphaedge.edge.learning.checkpoints import Checkpoints, Progress
@@ -47,10 +48,14 @@ def live_with_restarts(fleet: Fleet, folder: Path) -> list[torch.Tensor]:
     return found
 
 
-COMPRESSED: dict[str, Any] = {"precision": "int8", "min_change": 0.2}
+CHANGES: dict[str, dict[str, Any]] = {
+    "in full": {"precision": "full"},
+    "compressed": {"precision": "int8", "min_change": 0.2},
+    "ids of three users": {"disclosure": Disclosure(min_users=3, user="user")},
+}
 
 
-@pytest.mark.parametrize("changes", [{}, COMPRESSED], ids=["as it is", "compressed"])
+@pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
 def test_after_restarts_at_any_moment_the_state_is_that_of_a_run_without(
     tmp_path: Path, changes: dict[str, Any]
 ) -> None:
@@ -61,10 +66,13 @@ def test_after_restarts_at_any_moment_the_state_is_that_of_a_run_without(
     for name in undisturbed.names:
         mine, theirs = undisturbed.edges[name], disturbed.edges[name]
         assert torch.equal(mine.publication.residual, theirs.publication.residual)
-        assert bool(mine.publication.residual.any()) == bool(changes)
+        rounded = mine.method.precision == "int8"
+        assert bool(mine.publication.residual.any()) == rounded
+        assert any(bool(table.residual.any()) for table in mine.tables) == rounded
         for one_table, other in zip(mine.tables, theirs.tables, strict=True):
             assert torch.equal(one_table.residual, other.residual)
-            assert bool(one_table.residual.any()) == bool(changes)
+            assert torch.equal(one_table.named_since, other.named_since)
+            assert torch.equal(one_table.marks, other.marks)
 
 
 @pytest.mark.parametrize(("wrote", "reads"), [("bfloat16", "int8"), ("int8", "bfloat16")])
@@ -196,3 +204,20 @@ def test_no_checkpoint_is_written_while_batches_wait(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="batches wait"):
         Checkpoints(tmp_path).save(me, "schema", Progress())
     assert not list(tmp_path.iterdir())
+
+
+def test_an_edge_that_is_to_count_users_from_now_on_keeps_what_it_has_named(tmp_path: Path) -> None:
+    before, after = shop_fleet(), shop_fleet(disclosure=Disclosure(min_users=3, user="user", local=("user",)))
+    before.live()
+    me, again = before.edges["0"], after.learner("0")
+    Checkpoints(tmp_path).save(me, "schema", Progress())
+    Checkpoints(tmp_path).restore(again, "schema")
+    users, items = again.tables[:2]
+    assert not (users.named_since >= 0).any(), "users are named no more"
+    assert torch.equal(items.named_since, me.tables[1].named_since)
+    assert not items.marks.any()
+    once_more = before.learner("0")
+    Checkpoints(tmp_path).save(again, "schema", Progress())
+    Checkpoints(tmp_path).restore(once_more, "schema")
+    named = once_more.tables[0].named_since[: len(once_more.tables[0].numbering)]
+    assert bool((named >= 0).all()), "and are named again where they may be"

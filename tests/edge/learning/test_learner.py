@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from alphaedge import Dataset, Field, Greedy, Home, Learned, Method, MethodSettings, Model, Random, Stream
+from alphaedge.core.disclosure import Disclosure
 from alphaedge.core.gradients import OneAtATime
 from alphaedge.core.links import Links
 from alphaedge.core.methods import RIVALS, alphaedge, alphaedge_paper, fedweight, noagg, nops, randps, uniweight
@@ -116,10 +117,14 @@ METHODS: dict[str, Method] = {
     "uniweight": uniweight(),
     "noagg": noagg(),
     "alphaedge, pulls ahead": alphaedge(selection=GREEDY, pull_ahead=3),
-    "fedweight, pulls ahead": fedweight(pull_ahead=5),
+    "fedweight, pulls ahead": fedweight(pull_ahead=4),
     "mixed models are published": alphaedge(selection=GREEDY, publish="mixed"),
     "in int8": alphaedge(selection=GREEDY, precision="int8"),
     "in int8, rows that have moved": alphaedge(selection=GREEDY, precision="int8", min_change=0.2),
+    "ids of three users": alphaedge(selection=GREEDY, disclosure=Disclosure(min_users=3, user="user")),
+    "ids of three users, pulls ahead": alphaedge(
+        selection=GREEDY, disclosure=Disclosure(min_users=3, user="user", local=("user",)), pull_ahead=3
+    ),
     "a rule of one's own": familiar(aggregation=Familiar(weight_batches=3), selection=NextInLine(), publish="mixed"),
     "a rule of one's own, random peers": familiar(selection=Random(peers=2), home=Home()),
     "a median": median(),

@@ -7,7 +7,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from alphaedge.core.batch import Batch, rows_of
+from alphaedge.core.batch import Batch, named_rows, rows_of
 from alphaedge.core.model import Model
 
 
@@ -55,11 +55,7 @@ class Lot:
 
     def rows(self, model: Model, tables: Sequence[int]) -> list[Tensor]:
         """The rows that each example names in some id tables, each [k, L, F]."""
-        found = []
-        for table in tables:
-            named = [rows_of(self.events, table, field) for field in model.tables[table].fields]
-            found.append(torch.cat([rows.reshape(*rows.shape[:2], -1) for rows in named], dim=2))
-        return found
+        return [named_rows(self.events, table, model.tables[table].fields) for table in tables]
 
 
 def users_of(events: Batch, model: Model, field: str) -> Tensor:

@@ -40,7 +40,8 @@ MAX_KEPT: Final = 2
 MAX_OTHER_SCHEMAS: Final = 3
 SPARE: Final = "spare.part"  # an old checkpoint that the next one overwrites
 PIECE_BYTES: Final = 1 << 18  # written and synced at once
-_ROW_STATE: Final = ("known_since", "trained", "version")  # of an id table, by row
+_ROW_STATE: Final = ("trained", "version")  # of an id table, by row
+_NAMES: Final = ("named_since", "marks")
 NAME: Final = re.compile(r"checkpoint-([0-9a-z]+)-(\d{12})-([0-9a-f]{32})\.safetensors")
 
 
@@ -221,7 +222,7 @@ def _tensors(learner: Learner) -> dict[str, Tensor]:
     for t, table in enumerate(learner.tables):
         found[f"{t}.keys"] = torch.tensor(table.numbering.keys_by_row(), dtype=torch.long)
         found[f"{t}.order"] = torch.tensor(table.numbering.rows_by_last_use(), dtype=torch.long)
-        found |= {f"{t}.{name}": getattr(table, name) for name in (*_ROW_STATE, "published", "residual")}
+        found |= {f"{t}.{name}": getattr(table, name) for name in (*_ROW_STATE, *_NAMES, "published", "residual")}
     found |= {f"published.buffer.{name}": b for name, b in learner.publication.statistics.items()}
     for peer, held in learner.held.items():
         found[f"held.{peer}.dense"] = held.dense
@@ -259,6 +260,8 @@ def unpack_state(learner: Learner, data: bytes, schema: str) -> Progress:
         told = table.published.shape[1]
         for name in _ROW_STATE:
             setattr(table, name, tensors[f"{t}.{name}"])
+        since = f"{t}.named_since" if f"{t}.named_since" in tensors else f"{t}.known_since"  # what it was called before
+        table.restore_names(tensors[since], tensors.get(f"{t}.marks"), header.aggregations)
         table.published = fit_columns(tensors[f"{t}.published"], told)
         residual = tensors.get(f"{t}.residual", table.published[:, :0])  # earlier versions kept none
         table.residual = fit_columns(residual, residual_columns(table.width, learner.method.precision))

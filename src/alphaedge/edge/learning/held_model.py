@@ -44,7 +44,7 @@ class HeldModel:
             row = table.rows(keys)
             mine = row >= 0
             if everything is not None:
-                mine[mine.clone()] = table.known_since[row[mine]] <= everything
+                mine[mine.clone()] = table.named_since[row[mine]] <= everything
                 self.others[t] = OtherRows(keys[~mine], values[~mine]).cut(table.numbering.capacity)
             self.rows[t][row[mine]], self.has[t][row[mine]] = values[mine], True
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from alphaedge.core.compression import Precision, compress_rows, has_moved, residual_columns
+from alphaedge.core.disclosure import MARKS, enough, mark
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.state import ModelState, TableState
 from alphaedge.core.tally import COLUMNS
@@ -22,17 +23,32 @@ class IdRows:
     """The rows of one table, in this edge's numbering.
 
     copies: the table in the mixed model and, if there are, in the home model and the released one; all grow alike. Per
-    row: ``known_since`` is the aggregation at which its id appeared, ``trained`` whether it was trained since the last
-    publication, ``version`` the publication in which it last changed (0: never trained), ``published`` its published
-    values, as far as peers are told, ``residual`` what rounding has left out of them (``core.compression``).
+    row: ``named_since`` is the aggregation from which on its id is named to peers, -1 if it is not; ``marks`` [MARKS]
+    are those of the users behind it, if they count (``core.disclosure``); ``trained`` says whether it was trained
+    since the last publication, ``version`` the publication in which it last changed (0: never trained), ``published``
+    its published values, as far as peers are told, ``residual`` what rounding has left out of them
+    (``core.compression``).
 
     start: initial rows, of which the first ``width`` numbers are parameters. told: how many numbers are published.
+    min_users: users behind a row before its id is named. local: whether no id is ever named.
     """
 
-    def __init__(self, start: Tensor, copies: Sequence[TableState], capacity: int, *, width: int, told: int) -> None:
+    def __init__(
+        self,
+        start: Tensor,
+        copies: Sequence[TableState],
+        capacity: int,
+        *,
+        width: int,
+        told: int,
+        min_users: int = 1,
+        local: bool = False,
+    ) -> None:
         self.start, self._copies, self.width = start, list(copies), width
         self.numbering = Numbering(capacity)
-        self.known_since = torch.empty(0, dtype=torch.long)
+        self.min_users, self.local = min_users, local
+        self.named_since = torch.empty(0, dtype=torch.long)
+        self.marks = torch.empty(0, MARKS if min_users > 1 and not local else 0, dtype=torch.bool)
         self.trained = torch.empty(0, dtype=torch.bool)
         self.version = torch.empty(0, dtype=torch.long)
         self.published = start.new_empty(0, told)
@@ -68,7 +84,8 @@ class IdRows:
             start = initial_rows(self.start, torch.tensor([a.key for a in admitted]))
             for copy in self._copies:
                 copy.value[0, fresh], copy.m[0, fresh], copy.v[0, fresh] = start, 0.0, 0.0
-            self.known_since[fresh], self.trained[fresh] = aggregation, False
+            self.named_since[fresh] = -1 if self.local or self.min_users > 1 else aggregation
+            self.marks[fresh], self.trained[fresh] = False, False
             self.version[fresh], self.published[fresh], self.residual[fresh] = 0, 0.0, 0.0
             self.moved.append(fresh)
             self.fresh += admitted
@@ -89,6 +106,28 @@ class IdRows:
         """Mark rows as trained; the scratch row may be among them."""
         self.trained[rows[rows < self.size]] = True
         self.mark_changed(rows)
+
+    def note_users(self, rows: Tensor, users: Tensor, aggregation: int) -> None:
+        """Note the users [B] behind the rows [B, F] of a learned batch, and which ids are named from now on."""
+        if not self.marks.shape[1]:
+            return
+        padded = F.pad(self.marks, (0, 0, 0, 1)).unsqueeze(0)  # with the scratch row
+        mark(padded, torch.tensor([0]), rows.unsqueeze(0), users.unsqueeze(0))
+        self.marks = padded[0, :-1]
+        self.named_since[enough(self.marks, self.min_users) & (self.named_since < 0)] = aggregation
+
+    def restore_names(self, since: Tensor, marks: Tensor | None, aggregation: int) -> None:
+        """Take up since when each id is named, and the users behind it as far as they are known.
+
+        The settings may have changed meanwhile: where every id is named now, those that waited are named from now on,
+        and ids of a local table no longer.
+        """
+        if marks is None or marks.shape[1] != self.marks.shape[1]:
+            marks = torch.zeros(len(since), self.marks.shape[1], dtype=torch.bool)
+        self.marks, self.named_since = marks, torch.full_like(since, -1) if self.local else since.clone()
+        if self.min_users == 1 and not self.local:
+            met = self.named_since[: len(self.numbering)]  # a view
+            met[met < 0] = aggregation
 
     def mark_changed(self, rows: Tensor) -> None:
         """Mark rows as changed in one of the copies; the scratch row may be among them."""
@@ -111,7 +150,7 @@ class IdRows:
 
         source: the copy to publish from; otherwise the mixed model's.
         """
-        trained = self.trained.nonzero().squeeze(1)
+        trained = (self.trained & (self.named_since >= 0)).nonzero().squeeze(1)
         values, told = (source or self._copies[0]).value[0], self.published.shape[1]
         moved = has_moved(values[trained, :told], self.published[trained], self.width, min_change)
         due = trained[moved | (self.version[trained] == 0)]
@@ -149,7 +188,8 @@ class IdRows:
         more = size - self.size
         for copy in self._copies:
             copy.storage = F.pad(copy.storage[:, :, :-1], (0, 0, 0, more + 1))  # the scratch row stays the last
-        self.known_since = F.pad(self.known_since, (0, more), value=-1)
+        self.named_since = F.pad(self.named_since, (0, more), value=-1)
+        self.marks = F.pad(self.marks, (0, 0, 0, more))
         self.trained = F.pad(self.trained, (0, more))
         self.version = F.pad(self.version, (0, more))
         self.published = F.pad(self.published, (0, 0, 0, more))

@@ -16,7 +16,8 @@ from typing import final
 import torch
 from torch import Tensor
 
-from alphaedge.core.batch import Batch
+from alphaedge.core.batch import Batch, named_rows
+from alphaedge.core.disclosure import Disclosure
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.home import combine, no_evidence, parabola
 from alphaedge.core.links import Links
@@ -64,10 +65,19 @@ class Learner:
         self.unused = torch.zeros(1, dtype=torch.long)  # batches in a row without a use of the mixed model
         self.private = None if method.privacy is None else PrivateRelease.of(method.privacy, model, secrets)
         copies = [*self.states.values(), *([self.private.models] if self.private is not None else [])]
+        disclosure = method.disclosure or Disclosure()
+        local = disclosure.local_tables(model)
         self.tables = [
-            IdRows(model.initial_table(t), same, capacity, width=layout.width, told=method.told(layout))
+            IdRows(
+                model.initial_table(t),
+                [state.tables[t] for state in copies],
+                capacity,
+                width=layout.width,
+                told=method.told(layout),
+                min_users=disclosure.min_users,
+                local=t in local,
+            )
             for t, (layout, capacity) in enumerate(zip(model.tables, capacities, strict=True))
-            for same in ([state.tables[t] for state in copies],)
         ]
         self.links: Links[str] = Links.start([], method.aggregation.memory)
         self.held: dict[str, HeldModel] = {}
@@ -169,6 +179,7 @@ class Learner:
         if all(model.is_intact() for model in before) and bool(torch.isfinite(self.evidence).all()):
             if self.records > records:  # a batch that waits for the mix is yet to be trained on
                 self.undone, self.last_trained = [], examples
+                self._note_users(examples, batch)
             return True
         for model in before:
             model.restore()
@@ -269,8 +280,9 @@ class Learner:
         keys, fresh = [], []
         for table in self.tables:
             own = torch.tensor(table.numbering.keys_by_row(), dtype=torch.long)
-            keys.append(own)
-            fresh.append(own[table.known_since[: len(own)] > link.pulled_at])
+            since = table.named_since[: len(own)]
+            keys.append(own[since >= 0])
+            fresh.append(own[(since >= 0) & (since > link.pulled_at)])
         return PullRequest(link.publication, tuple(keys), tuple(fresh))
 
     def mix(self, answered: Sequence[str]) -> dict[str, float]:
@@ -376,6 +388,19 @@ class Learner:
         self.records += batch.labels.shape[1]
         for table, rows in zip(self.tables, batch.rows, strict=True):
             table.mark_trained(rows[0])
+
+    def _note_users(self, examples: Examples, batch: Batch) -> None:
+        """Note who stands behind the rows of a batch, if an id is named only once enough users do."""
+        disclosure = self.method.disclosure
+        if disclosure is None or not disclosure.counts_users:
+            return
+        events = examples.first + torch.arange(len(examples.labels))
+        users = events
+        if disclosure.user is not None:
+            users = examples.inputs[self.model.fields.index(disclosure.user)].long()
+        for t, (table, layout) in enumerate(zip(self.tables, self.model.tables, strict=True)):
+            named = named_rows(batch, t, layout.fields)[0]
+            table.note_users(named, users, self.aggregations + self.past_pull)
 
     def _batch(self, examples: Examples) -> Batch:
         """A batch as the core sees it; ids that are new get rows."""

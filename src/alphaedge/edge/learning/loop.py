@@ -243,7 +243,7 @@ class LearningLoop:
         inputs = self._features.to_tensors(self._features.from_bytes([features for _, features in asked]), model.fields)
         _, keys = compact_keys(model, inputs)
         unknown = [
-            [k for k in wanted.flatten().tolist() if k != NO_KEY and k not in table.numbering]
+            [k for k in wanted.flatten().tolist() if k != NO_KEY and k not in table.numbering and not table.local]
             for table, wanted in zip(self.learner.tables, keys, strict=True)
         ]
         picked = self._new_ids.pick(unknown, now)

@@ -67,7 +67,7 @@ class PeerDriver:
         self._decisions = PeerDecisions(
             self._me,
             learning.schema,
-            cold_start=method.adopt_rows and bool(learning.learner.tables),
+            cold_start=method.asks_for_new_ids and bool(learning.learner.tables),
             pulls_ahead=method.pull_ahead > 0,
             announces_mix=method.publish == "mixed",
             rng=random.Random(),  # whom to start from; nothing that is learned later depends on it

@@ -7,7 +7,11 @@ from .test_decisions import DENY_BOSTON, Edge, fleet, kinds, model
 
 
 def ahead() -> Edge:
+    """An edge that has had a round since its start."""
     edge = Edge(pulls_ahead=True)
+    edge.on(RoundDue())
+    edge.on(RoundStarted(()))
+    edge.on(RoundFinished(()))
     edge.observe(neighbours=("boston", "paris"))
     return edge
 
@@ -88,3 +92,39 @@ def test_no_pull_starts_while_a_round_runs() -> None:
     edge = ahead()
     edge.on(RoundDue())
     assert edge.on(PullsDue()) == []
+
+
+def test_an_edge_that_starts_with_neighbours_pulls_from_each_as_soon_as_it_hears_of_it() -> None:
+    edge = Edge(pulls_ahead=True)
+    first = edge.observe(neighbours=("boston", "paris"), fleet=fleet("boston"))
+    (boston,) = [c for c in first if isinstance(c, Pull)]
+    (paris,) = [c for c in edge.observe(fleet=fleet("boston", "paris")) if isinstance(c, Pull)]
+    assert (boston.peer, paris.peer) == ("boston", "paris")
+    assert not [c for c in edge.observe() if isinstance(c, Pull)], "each once"
+    edge.on(PullEnded(boston.ticket, model(7)))
+    edge.on(PullEnded(paris.ticket, model(3)))
+    assert mixed(edge, "boston", "paris") == {"boston": 7, "paris": 3}, "a round that comes at once has their models"
+
+
+def test_neighbours_that_are_heard_of_too_late_for_the_pulls_are_pulled_all_the_same() -> None:
+    edge = Edge(pulls_ahead=True)
+    edge.observe(neighbours=("boston",), fleet=fleet())
+    assert pulls(edge, "boston") == {}, "nobody is heard of yet"
+    (late,) = [c for c in edge.observe(fleet=fleet("boston")) if isinstance(c, Pull)]
+    edge.on(PullEnded(late.ticket, model(7)))
+    assert mixed(edge, "boston") == {"boston": 7}
+
+
+def test_what_was_pulled_at_the_start_is_pulled_anew_ahead_of_the_round() -> None:
+    edge = Edge(pulls_ahead=True)
+    commands = edge.observe(neighbours=("boston",))
+    (early,) = [c for c in commands if isinstance(c, Pull)]
+    edge.on(PullEnded(early.ticket, model(7)))
+    under_way = pulls(edge, "boston")
+    edge.on(PullEnded(under_way["boston"].ticket, model(9)))
+    assert mixed(edge, "boston") == {"boston": 9}
+
+
+def test_an_edge_without_neighbours_pulls_nothing_at_its_start() -> None:
+    assert not [c for c in Edge(pulls_ahead=True).observe(neighbours=()) if isinstance(c, Pull)]
+    assert not [c for c in Edge().observe(neighbours=("boston",)) if isinstance(c, Pull)], "nor one that pulls at rounds"

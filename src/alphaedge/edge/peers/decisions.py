@@ -99,6 +99,7 @@ class PeerDecisions:
         self._ticket = 0
         self._now = 0.0
         self._pulled_at: dict[str, float] = {}  # by peer, the last pull for a round
+        self._had_round = False  # since the start
         self._began = self._announced = 0.0
         self._known_since = math.inf  # when peers were first heard of
         self._asked = 0.0  # when peers were last asked for models to start from
@@ -133,7 +134,7 @@ class PeerDecisions:
                 pulls = [] if self._pulls_ahead else self._pull_neighbours(event.neighbours)
                 return pulls or [self._finish_round()]
             case RoundFinished():
-                self.phase = "learning"
+                self.phase, self._had_round = "learning", True
                 self._pulls["round"].keep(event.neighbours)
                 self._announced = -math.inf if self._announces_mix else self._announced
                 return []
@@ -170,7 +171,7 @@ class PeerDecisions:
             commands += self._announce(now)
         if self.phase == "starting":
             commands += self._find_start(now)
-        return [*commands, *self._find_new_ids(now)]
+        return [*commands, *self._pull_at_start(), *self._find_new_ids(now)]
 
     def _find_new_ids(self, now: float) -> list[Command]:
         waits = self._looking_for_ids or now - self._looked_for_ids < COLD_START_EVERY_SECONDS
@@ -260,6 +261,18 @@ class PeerDecisions:
         due = [j for j in self._expected if j not in idle]
         self._pulled_at |= dict.fromkeys(due, self._now)
         return [self._pull("round", j) for j in due]
+
+    def _pull_at_start(self) -> list[Command]:
+        """Pull from neighbours that an edge has from before, as soon as it hears of each.
+
+        An edge that starts in the state of a simulation holds none of their models, and the moment to pull for its first
+        round may have been before it started.
+        """
+        if self.phase != "learning" or not self._pulls_ahead or self._had_round:
+            return []
+        near = [j for j in self._seen.neighbours if j not in self._pulled_at and j in self._teachers()]
+        self._pulled_at |= dict.fromkeys(near, self._now)
+        return [self._pull("round", j) for j in near]
 
     def _pull_rows(self, keys: Sequence[Tensor]) -> list[Command]:
         teachers = self._teachers() if any(map(len, keys)) else []

@@ -260,6 +260,12 @@ class PeerDriver:
             vitals=self.learning.announced_vitals(),
         )
 
+    def _status_of(self, peer: str) -> PeerStatus:
+        """What is known of a peer; at first its share is what the edge announced last, before it started."""
+        if peer not in self.peers:
+            self.peers[peer] = PeerStatus(share=self.learning.learner.topology.get(peer, 0.0))
+        return self.peers[peer]
+
     # -- pulls --
 
     async def _pull(self, command: commands.Pull) -> None:
@@ -268,7 +274,7 @@ class PeerDriver:
     async def _pulled(self, command: commands.Pull) -> PulledModel | None:
         """What was pulled, if it came in time and is accepted."""
         peer = command.peer
-        status = self.peers.setdefault(peer, PeerStatus())
+        status = self._status_of(peer)
         try:
             pending, answer = await self._ask(command)
             model = await self._in_learner(lambda: self._pulls.accept(peer, pending, answer))
@@ -356,7 +362,7 @@ class PeerDriver:
         alive, neighbours = self.directory.alive(), self.learning.learner.links.neighbours
         for edge, announcement in alive.items():
             if edge != self.config.edge:
-                peer = self.peers.setdefault(edge, PeerStatus())
+                peer = self._status_of(edge)
                 peer.region, peer.publication = announcement.region, announcement.publication
                 peer.mixes = announcement.schema == self.learning.schema
         for edge, peer in self.peers.items():

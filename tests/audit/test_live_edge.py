@@ -12,8 +12,11 @@ from msgspec import structs
 from alphaedge.audit.journal_events import read_events
 from alphaedge.audit.live_edge import audit_live_edge
 from alphaedge.audit.live_words import lines
+from alphaedge.audit.publication_attack import published_model
+from alphaedge.core.online import predict
 from alphaedge.edge.config import load
 from alphaedge.edge.learning.checkpoints import NAME
+from alphaedge.edge.learning.id_tables import outputs_of
 from alphaedge.edge.learning.saved_learner import read_learner
 from alphaedge.edge.model import initial_model
 from alphaedge.edge.store.journal import Journal
@@ -50,6 +53,24 @@ def test_an_edge_that_learns_by_heart_is_found_out_by_its_publication(eager: Pat
     assert found.rare_ids.read > 0.9 * found.rare_ids.ids
     assert not audit.broken, "it promises nothing"
     assert "seems to tell which events it has learned" in lines(audit)[0]
+
+
+def test_what_is_attacked_predicts_as_the_edge_did_when_it_published(tmp_path: Path) -> None:
+    """Alone and in full precision, the mixed model is published as it is."""
+    path = edge_folder(tmp_path, 3, 20, method={**CONFIG["method"], "precision": "full"})
+    learner, progress = read_learner(load(path), tmp_path)
+    assert progress is not None
+    found = read_events(load(path), tmp_path / "data" / "journal.db", learner.model, progress.feedback)
+    events = found.events
+    inputs = list(events.inputs)
+    for layout, keys in zip(learner.model.tables, found.keys, strict=True):
+        for field in layout.fields:
+            inputs[field] = keys[inputs[field]]
+    wanted = outputs_of(learner.mixed, learner.tables, inputs, learner.gradients)
+    batch = events.batch(learner.model, torch.arange(len(events)).unsqueeze(0))
+    outputs = predict(published_model(learner, found).models, batch, learner.gradients)
+    torch.testing.assert_close(outputs, wanted)
+    assert outputs.std() > 0.01
 
 
 def test_with_privacy_neither_the_publication_nor_canaries_contradict_the_promise(private: Path) -> None:

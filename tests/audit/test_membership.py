@@ -1,22 +1,18 @@
 """Attacks on single events: what they find without privacy, and that they find nothing with it."""
 
+from statistics import NormalDist
+
 import pytest
 import torch
 
 from alphaedge.audit.audit import Audit, audit_edge
 from alphaedge.audit.membership import lira, loss_threshold, share_caught
-from alphaedge.audit.runs import Published
 from alphaedge.core.online import Online
 from alphaedge.core.privacy.settings import Privacy
 from alphaedge.core.rules.optimizer.adagrad import Adagrad
 from alphaedge.core.rules.optimizer.adam import Adam
-from alphaedge.core.state import ModelState
 
-from .worlds import BATCH, numbers, shop
-
-
-def published(members: torch.Tensor) -> Published:
-    return Published(ModelState.start([numbers().model], [0]), members, [])
+from .worlds import BATCH, shop
 
 
 def test_the_share_that_is_caught_is_counted_above_all_but_one_in_a_hundred_of_the_others() -> None:
@@ -29,10 +25,23 @@ def test_scores_by_chance_are_worth_nothing() -> None:
     generator = torch.Generator().manual_seed(0)
     members = torch.rand(6, 500, generator=generator) < 0.5
     for attack in (loss_threshold, lira):
-        found = attack(torch.randn(6, 500, generator=generator), published(members))
+        found = attack(torch.randn(6, 500, generator=generator), members)
         assert found is not None
         assert found.auc == pytest.approx(0.5, abs=0.03)
         assert found.caught < 0.04
+
+
+def test_the_interval_of_a_single_run_covers_the_truth_as_often_as_it_says() -> None:
+    generator, members = torch.Generator().manual_seed(0), torch.arange(300) < 100
+    truth = NormalDist().cdf(0.5 / 2**0.5)
+    covered = 0
+    for _ in range(300):
+        losses = torch.randn(1, 300, generator=generator) - 0.5 * members
+        found = loss_threshold(losses, members.unsqueeze(0))
+        assert found is not None
+        assert found.auc_ci95 is not None
+        covered += abs(found.auc - truth) < found.auc_ci95
+    assert 0.92 < covered / 300 < 0.98
 
 
 def test_shadow_runs_see_what_losses_hide() -> None:
@@ -41,7 +50,7 @@ def test_shadow_runs_see_what_losses_hide() -> None:
     members = torch.rand(8, 500, generator=generator) < 0.5
     confidences = 10 * torch.randn(500, generator=generator) + 2.0 * members
     confidences = confidences + 0.5 * torch.randn(8, 500, generator=generator)
-    by_loss, by_shadow = loss_threshold(-confidences, published(members)), lira(confidences, published(members))
+    by_loss, by_shadow = loss_threshold(-confidences, members), lira(confidences, members)
     assert by_loss is not None
     assert by_shadow is not None
     assert by_loss.auc < 0.6 < 0.95 < by_shadow.auc

@@ -9,7 +9,7 @@ import torch
 
 from alphaedge.audit.events import Events
 from alphaedge.audit.membership import Attack, lira, loss_threshold
-from alphaedge.audit.one_run import OneRun, audit_in_one_run, learning_of, lot_sizes
+from alphaedge.audit.one_run import NoiseOf, OneRun, audit_in_one_run, learning_of, lot_sizes
 from alphaedge.audit.rare_ids import RareIds, read_rare_ids
 from alphaedge.audit.runs import gradients_of, judged, plain_runs, private_runs
 from alphaedge.audit.tallies import audit_tallies
@@ -98,9 +98,10 @@ def audit_edge(
     *,
     quick: bool,
     seed: int,
+    noise: NoiseOf | None = None,
     report: Report = lambda _, __, ___: None,
 ) -> Audit:
-    """Audit one edge by its events."""
+    """Audit one edge by its events. noise: that of private steps with canaries; the default is a simulation's."""
     first, size = lot_sizes(learning_of(model, privacy, batch_size), privacy, batch_size)
     some = events.first(first + (QUICK_LOTS if quick else LOTS) * size)
     in_one_run = audit_in_one_run(
@@ -110,12 +111,13 @@ def audit_edge(
         batch_size=batch_size,
         canaries=canaries,
         seed=seed,
+        noise=noise,
         report=lambda share: report("canaries", share, "guessing coins"),
     )
     tallies = None
     if privacy.tables:
         report("tallies", 0.0, "who was there before the crowd")
-        tallies = audit_tallies(privacy, canaries=canaries, seed=seed)
+        tallies = audit_tallies(privacy, canaries=canaries, seed=seed, noise=noise)
     runs, count = (QUICK_RUNS, QUICK_EVENTS) if quick else (RUNS, MEMBERSHIP_EVENTS)
     fewer = events.first(max(count, first + 2 * size))
     exposed = _expose(model, fewer, privacy, online, batch_size, runs, seed, report)
@@ -150,7 +152,7 @@ def _expose(
             for who in (members, everything)
         ]
         losses, confidences = judged(gradients, both[0], events)
-        attacks = loss_threshold(losses, both[0]), lira(confidences, both[0])
+        attacks = loss_threshold(losses, both[0].members), lira(confidences, both[0].members)
         found.append(Exposed(*attacks, read_rare_ids(model, both[1], events)))
     report("membership", 1.0, "done")
     return found[0], found[1]

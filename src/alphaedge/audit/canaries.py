@@ -37,6 +37,11 @@ def cut(events: int, first: int, size: int) -> list[Tensor]:
     return ([torch.arange(first)] if first else []) + [torch.arange(start, start + size) for start in starts]
 
 
+def rounds_and_events(privacy: Privacy) -> tuple[int, int]:
+    """In how many lots a canary is, and with how many events in each."""
+    return (1, 1) if privacy.user is None else (privacy.participations, EVENTS_OF_A_USER)
+
+
 def plant(events: Events, privacy: Privacy, *, canaries: int, first: int, size: int, seed: int) -> Planted:
     """Put canaries into a stream, in the place of events of its own.
 
@@ -46,7 +51,7 @@ def plant(events: Events, privacy: Privacy, *, canaries: int, first: int, size: 
     generator = torch.Generator().manual_seed(seed)
     lots = cut(len(events), first, size)
     left = lots[1:] if first else lots
-    rounds, each = (1, 1) if privacy.user is None else (privacy.participations, EVENTS_OF_A_USER)
+    rounds, each = rounds_and_events(privacy)
     room = len(left) * (size // (2 * each)) // rounds
     if canaries < FEWEST or canaries > room or rounds > len(left):
         allowed = f"from {FEWEST} to {room}: they take at most half of the {len(left)} lots of {size} events"

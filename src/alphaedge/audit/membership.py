@@ -6,16 +6,16 @@
   events share their variances.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, final
 
 import torch
 from torch import Tensor
 
-from alphaedge.audit.runs import Published
 from alphaedge.scoring import Score, auc, score_of_runs
 
 FALSE_POSITIVES: Final = 0.01
+NORMAL: Final = 1.96  # the 97.5% quantile of the normal distribution
 FEWEST: Final = 10  # events of either kind, to judge a run
 
 
@@ -25,7 +25,7 @@ class Attack:
     """How well an attack tells events that were learned from: 0.5 and 0.01 are chance. Means over runs as the target.
 
     auc: the area under the curve. caught: the share of members found at 1% false positives. Both with half the width of
-    their 95% interval.
+    their 95% interval, over runs. A single run has one of the area alone, over its events (DeLong et al., 1988).
     """
 
     auc: float
@@ -41,17 +41,31 @@ def share_caught(scores: Tensor, members: Tensor) -> float:
     return float((scores[members] > threshold).double().mean())
 
 
-def loss_threshold(losses: Tensor, published: Published) -> Attack | None:
-    """Attack every run by its losses [k, N]."""
-    return _judged([(-loss, members) for loss, members in zip(losses, published.members, strict=True)])
+def auc_interval95(scores: Tensor, members: Tensor) -> float:
+    """Half the width of the 95% interval of the area under the curve of one run, from the spread of its events.
+
+    Var = var(P[it > others]) / members + var(P[members > it]) / others, each over events (DeLong et al., 1988).
+    """
+    variance = torch.zeros((), dtype=torch.float64)
+    for own, against in ((scores[members], scores[~members]), (scores[~members], scores[members])):
+        ordered = against.sort().values
+        below, up_to = (torch.searchsorted(ordered, own.contiguous(), right=right) for right in (False, True))
+        placed = (below + up_to).double() / (2 * len(against))
+        variance += placed.var() / len(own)
+    return NORMAL * float(variance.sqrt())
 
 
-def lira(confidences: Tensor, published: Published) -> Attack | None:
-    """Attack every run by its confidences [k, N], with all others as shadow runs."""
+def loss_threshold(losses: Tensor, members: Tensor) -> Attack | None:
+    """Attack every run by its losses [k, N]. members: [k, N], whom each has learned from."""
+    return _judged([(-loss, those) for loss, those in zip(losses, members, strict=True)])
+
+
+def lira(confidences: Tensor, members: Tensor) -> Attack | None:
+    """Attack every run by its confidences [k, N], with all others as shadow runs. members: [k, N], as above."""
     found = []
     for target in range(len(confidences)):
         others = torch.arange(len(confidences)) != target
-        x, inside = confidences[others].double(), published.members[others]
+        x, inside = confidences[others].double(), members[others]
         usable = inside.any(0) & ~inside.all(0)
         means, spreads = [], []
         for part in (inside, ~inside):
@@ -63,7 +77,7 @@ def lira(confidences: Tensor, published: Published) -> Attack | None:
             spreads.append((left / freedom).clamp(min=1e-12))
         own = confidences[target].double()
         ratio = [-(own - m).square() / (2 * s) - s.log() / 2 for m, s in zip(means, spreads, strict=True)]
-        found.append(((ratio[0] - ratio[1])[usable], published.members[target][usable]))
+        found.append(((ratio[0] - ratio[1])[usable], members[target][usable]))
     return _judged(found)
 
 
@@ -74,7 +88,8 @@ def _judged(runs: list[tuple[Tensor, Tensor]]) -> Attack | None:
     caught = score_of_runs([share_caught(s, m) for s, m in kept])
     if area is None or caught is None:
         return None
-    return _attack(area, caught)
+    found = _attack(area, caught)
+    return found if len(kept) > 1 else replace(found, auc_ci95=auc_interval95(*kept[0]))
 
 
 def _attack(area: Score, caught: Score) -> Attack:

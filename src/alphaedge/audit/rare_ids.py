@@ -4,10 +4,12 @@ A row's tally has the number of its events and the sum of their standardised lab
 says whether the label was above the edge's mean: of a yes or no, that is the label.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
 import torch
+from torch import Tensor
 
 from alphaedge.audit.events import Events
 from alphaedge.audit.runs import Published
@@ -24,8 +26,13 @@ class RareIds:
     read: int
 
 
-def read_rare_ids(model: Model, published: Published, events: Events) -> RareIds:
-    """Try to read the labels of all ids with one event from the first of the runs, over all tallied tables."""
+def read_rare_ids(
+    model: Model, published: Published, events: Events, counted: Sequence[Tensor] | None = None
+) -> RareIds:
+    """Try to read the labels of all ids with one event from the first of the runs, over all tallied tables.
+
+    counted: per id table, how many events of each id there have been, if ``events`` are not all of them.
+    """
     found = told = read = 0
     learned = published.members[0]
     high = events.labels > events.labels.mean()
@@ -37,6 +44,8 @@ def read_rare_ids(model: Model, published: Published, events: Events) -> RareIds
             ids = events.inputs[field].flatten()
             counts = torch.bincount(ids[learned], minlength=table.rows)
             single = learned & (counts[ids] == 1)
+            if counted is not None:
+                single &= counted[t][ids] == 1
             rows = ids[single]
             sums = state.value[0, rows, state.width + 1]
             seen = published.told[t][0, rows]

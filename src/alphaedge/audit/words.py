@@ -5,6 +5,7 @@ from typing import Final
 from alphaedge.audit.audit import Audit, Exposed
 from alphaedge.audit.bound import Guesses
 from alphaedge.audit.membership import Attack
+from alphaedge.audit.rare_ids import RareIds
 
 CHANCE: Final = 0.5
 
@@ -44,16 +45,22 @@ def _guesses(found: Guesses, what: str) -> str:
 
 
 def _exposed(found: Exposed) -> str:
-    rare = found.rare_ids
-    parts = [_attack(found.loss_threshold, "by its loss"), _attack(found.lira, "with shadow models")]
-    if rare.ids:
-        parts.append(
-            f"of {rare.ids} ids with a single event a peer gets {rare.told} rows and reads {rare.read} labels off them"
-        )
+    parts = [attack(found.loss_threshold, "by its loss"), attack(found.lira, "with shadow models")]
+    parts.append(rare_ids(found.rare_ids))
     return "; ".join(part for part in parts if part) + "."
 
 
-def _attack(found: Attack | None, how: str) -> str:
+def rare_ids(found: RareIds) -> str:
+    """What is read off ids with a single event; empty if there are none."""
+    if not found.ids:
+        return ""
+    return (
+        f"of {found.ids} ids with a single event a peer gets {found.told} rows and reads {found.read} labels off them"
+    )
+
+
+def attack(found: Attack | None, how: str) -> str:
+    """How well single events are told; empty if there were too few."""
     if found is None:
         return ""
     interval = f" ± {found.auc_ci95:.3f}" if found.auc_ci95 is not None else ""

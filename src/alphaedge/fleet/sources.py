@@ -6,15 +6,12 @@ from typing import Final
 
 from alphaedge import toml
 from alphaedge.core.fields import KEYED
-from alphaedge.core.gradients import OneAtATime
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.config import load as load_config
 from alphaedge.edge.inputs.features import Features
-from alphaedge.edge.learning.checkpoints import Checkpoints, Progress, unpack_state
 from alphaedge.edge.learning.examples import Examples
 from alphaedge.edge.learning.learner import Learner
-from alphaedge.edge.learning.loop import make_learner
-from alphaedge.edge.model import initial_model, model_schema
+from alphaedge.edge.learning.saved_learner import read_learner
 from alphaedge.edge.store.journal import Journal
 from alphaedge.errors import InvalidValue
 from alphaedge.fleet.edge_sections import method_config, model_config
@@ -78,15 +75,10 @@ def _of_results(folder: Path, edge: str | None, factory: str | None) -> Snapshot
 def _of_edge(folder: Path, place: str | None) -> Snapshot:
     """Of a live edge: its newest checkpoint and what its journal has since, as the edge itself would start."""
     config = load_config(folder / EDGE_FILE)
-    learner = make_learner(config, OneAtATime(initial_model(config)))
-    schema, data = model_schema(config, learner.model), folder / config.data
-    progress = Progress()
-    if (data / "checkpoints").is_dir():
-        for _, saved in Checkpoints(data / "checkpoints").saved(schema):
-            progress = unpack_state(learner, saved, schema)
-            break
+    learner, progress = read_learner(config, folder)
+    data = folder / config.data
     if (data / "journal.db").is_file():
-        _learn_journal(learner, config, data / "journal.db", progress.feedback)
+        _learn_journal(learner, config, data / "journal.db", progress.feedback if progress is not None else 0)
     secret = (folder / config.secret).read_bytes().strip() if config.secret else b""
     return Snapshot.of(learner, place or config.edge, config.model, secret, None)
 

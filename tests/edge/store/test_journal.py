@@ -3,6 +3,7 @@
 import contextlib
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -203,6 +204,51 @@ def test_a_reader_sees_what_a_writer_has_acknowledged(tmp_path: Path) -> None:
         assert labels(reader)[-1] == (b"%d" % round_, 1.0)
     with pytest.raises(JournalError, match="nothing was written"):
         reader.record_predictions([b"x"], [0.5], now=1.0)
+
+
+OPENER = """
+import sys
+from pathlib import Path
+from alphaedge.edge.store.journal import Journal
+journal = Journal(Path(sys.argv[1]))
+(one,) = journal.record_predictions([b"a"], [0.5], now=1.0)
+journal.record_feedback([(one, 1.0)], now=1.0)
+print("written", flush=True)
+sys.stdin.readline()
+journal.close()
+"""
+
+
+@pytest.mark.parametrize("state", ["open", "killed", "closed"])
+def test_a_traceless_reader_leaves_every_file_as_it_was(state: str, tmp_path: Path) -> None:
+    """SQLite's own readers make or change files beside a journal."""
+    path = tmp_path / "j.db"
+    words = [sys.executable, "-c", OPENER, str(path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "written\n"
+        if state == "killed":
+            writer.kill()
+            writer.wait()
+        elif state == "closed":
+            writer.communicate("close\n")
+        before = {each.name: each.read_bytes() for each in tmp_path.iterdir()}
+        assert len(before) == (1 if state == "closed" else 3)
+        reader = Journal(path, readonly=True, traceless=True)
+        assert labels(reader) == [(b"a", 1.0)]
+        reader.close()
+        assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == before
+        writer.kill()
+
+
+def test_a_traceless_reader_refuses_a_copy_without_what_was_written_last(tmp_path: Path) -> None:
+    writer = Journal(tmp_path / "a" / "j.db")
+    writer.record_predictions([b"a"], [0.5], now=1.0)
+    (tmp_path / "b").mkdir()
+    for name in ("j.db", "j.db-wal"):
+        shutil.copy(tmp_path / "a" / name, tmp_path / "b" / name)
+    with pytest.raises(JournalError, match=r"j\.db-shm is missing beside j\.db-wal"):
+        Journal(tmp_path / "b" / "j.db", readonly=True, traceless=True)
 
 
 def test_a_full_disk_is_reported_and_nothing_is_half_written(journal: Journal) -> None:

@@ -87,9 +87,13 @@ class CleanUp(NamedTuple):
 
 @final
 class Journal:
-    """The journal of one edge. One process writes; any number may read. layout: of the features written and read."""
+    """The journal of one edge. One process writes; any number may read.
 
-    def __init__(self, path: Path, *, layout: int = 0, readonly: bool = False) -> None:
+    layout: of the features written and read. traceless: only for a reader; it leaves every file as it was, also those
+    that SQLite keeps beside the journal, and may see a state that is a moment older.
+    """
+
+    def __init__(self, path: Path, *, layout: int = 0, readonly: bool = False, traceless: bool = False) -> None:
         self.path, self.layout = path, layout
         fresh = not path.exists()
         if fresh and readonly:
@@ -99,7 +103,7 @@ class Journal:
                 path.parent.mkdir(parents=True, exist_ok=True)
             # Opened in one thread and used in another; the owner makes sure that two never use it at once.
             mode = "ro" if readonly else "rwc"
-            url = f"{path.absolute().as_uri()}?mode={mode}"
+            url = f"{path.absolute().as_uri()}?mode={mode}{_traceless(path) if traceless else ''}"
             self._db = sqlite3.connect(url, uri=True, isolation_level=None, check_same_thread=False)
             if not readonly:
                 self._db.execute("pragma journal_mode = wal")
@@ -272,6 +276,20 @@ class Journal:
             return int(self._db.execute(text).fetchone()[0])
         except sqlite3.DatabaseError as error:
             raise JournalError(f"{self.path}: the journal can't be read ({error})") from error
+
+
+def _traceless(path: Path) -> str:
+    """How SQLite is to open a journal, so that it makes, changes and removes no file.
+
+    Beside a journal that is open, or whose edge was killed, are the shared memory and the write-ahead log; they are
+    read as they are. A reader would make both beside one that was closed, which nobody writes.
+    """
+    log, shared = (path.with_name(f"{path.name}-{name}") for name in ("wal", "shm"))
+    if shared.exists():
+        return "&readonly_shm=1"
+    if log.exists() and log.stat().st_size:
+        raise JournalError(f"{path}: {shared.name} is missing beside {log.name}; copy all three files, or none but it")
+    return "&immutable=1"
 
 
 @final

@@ -1,5 +1,6 @@
 """Bad data is refused at the door: by edge and field, with what was found and what is allowed."""
 
+import dataclasses
 import math
 from dataclasses import replace
 from typing import Any
@@ -147,3 +148,15 @@ def test_raw_values_that_do_not_fit_an_id_field_are_refused(values: dict[str, li
     with pytest.raises(InvalidValue) as caught:
         replace(dataset(stream()), values=values)
     assert caught.value.field == field
+
+
+def test_edges_with_less_than_a_batch_are_left_out_by_name() -> None:
+    streams = tuple(Stream({"x": torch.zeros(n, 1)}, torch.zeros(n), torch.arange(n).double()) for n in (30, 3, 20))
+    data = Dataset("d", "regress", (Field("x", "number", 1),), streams, clusters=(0, 1, 2), names=("a", "b", "c"))
+    data = dataclasses.replace(data, noise={1: 0.1, 2: 0.2})
+    kept = data.without_small(20)
+    assert (kept.names, kept.clusters, kept.noise) == (("a", "c"), (0, 2), {1: 0.2})
+    assert [len(stream) for stream in kept.streams] == [30, 20]
+    assert kept.notes == ("left out, with fewer events than a batch of 20: b (3); --batch-size sets another size",)
+    assert data.without_small(3) is data
+    assert data.without_small(31) is data, "nobody is left: the batch size is refused later, by name"

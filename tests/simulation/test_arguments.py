@@ -7,7 +7,8 @@ import pytest
 from torch import nn
 
 from alphaedge import Conditions, InvalidValue, Model, Settings, Store, simulate
-from alphaedge.simulation.pace import suited_batch_size
+from alphaedge.settings import MethodSettings
+from alphaedge.simulation.pace import suited_pace
 
 from .fleets import linear, measured
 
@@ -82,14 +83,15 @@ def test_data_from_python_learn_as_a_table_does_unless_told_otherwise() -> None:
     assert simulate(data=measured(2, 4), model=linear, **quick).settings.rate is None
 
 
-def test_data_from_python_get_the_batches_of_a_table_and_are_told_it() -> None:
+def test_data_from_python_get_the_pace_of_a_table_and_are_told_it() -> None:
     data = measured(2, 60)
     found = simulate(data=data, methods=["noagg"])
-    assert found.settings.batch_size == suited_batch_size(len(data.streams[0]), data.task)
-    said = f"batches of {found.settings.batch_size} (batch_size)"
+    pace = suited_pace(len(data.streams[0]), data.task)
+    assert (found.settings.batch_size, found.settings.method.aggregate_every) == pace
+    said = f"batches of {pace.batch_size} (batch_size), an aggregation every {pace.aggregate_every} batches"
     assert any(said in message for message in found.summary()["messages"])
-    given = simulate(data=data, methods=["noagg"], batch_size=30)
-    assert given.settings.batch_size == 30
+    given = simulate(data=data, methods=["noagg"], batch_size=30, method=MethodSettings(aggregate_every=2))
+    assert (given.settings.batch_size, given.settings.method.aggregate_every) == (30, 2)
     assert not any("chosen by" in message for message in given.summary()["messages"])
 
 

@@ -80,7 +80,7 @@ def test_with_defaults_a_table_with_a_trend_is_at_least_as_good_as_an_online_rid
 def test_what_was_resolved_gives_the_same_again(tmp_path: Path) -> None:
     once = settings(tmp_path, "trend").resolved()
     assert once.table is not None
-    assert (once.model, once.batch_size, once.seeds) == ("table", 10, 3)
+    assert (once.model, once.batch_size, once.method.aggregate_every, once.seeds) == ("table", 10, 2, 3)
     assert once.table.last == "ago_1"
     assert once.resolved() == once
 

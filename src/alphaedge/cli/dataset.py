@@ -68,7 +68,8 @@ def resolve(settings: Settings, console: Console) -> Settings:
     if settings.table is not None:
         for line in describe(settings.table).lines(settings.table.file):
             console.print(line, highlight=False, markup=False)
-        pace = f"batches of {settings.size}, {settings.runs} runs"
+        every, runs = settings.method.aggregate_every, settings.runs
+        pace = f"batches of {settings.size}, an aggregation every {every} batches (E), {runs} runs"
         console.print(f"{settings.table.file}: {pace}", highlight=False, markup=False)
     return settings
 

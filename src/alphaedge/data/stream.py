@@ -13,6 +13,7 @@ from alphaedge.errors import InvalidValue, check_choice
 
 Task = Literal["classify", "regress"]
 METRICS: Final[Mapping[Task, str]] = {"classify": "AUC", "regress": "1-SMAPE"}  # the score for each task
+SMALL_SHOWN: Final = 5  # small edges in a note
 
 
 @final
@@ -144,6 +145,24 @@ class Dataset:
     def first(self, share: float | None) -> "Dataset":
         """Return the earliest events, this share of those of all edges; None: all."""
         return self if share is None else self._between(0, round(share * sum(len(s) for s in self.streams)))
+
+    def without_small(self, events: int) -> "Dataset":
+        """Leave out edges with fewer events, and say so; all stay if none has so many."""
+        kept = [edge for edge, stream in enumerate(self.streams) if len(stream) >= events]
+        if len(kept) in (0, len(self.streams)):
+            return self
+        names = self.edge_names
+        small = [f"{names[e]} ({len(s)})" for e, s in enumerate(self.streams) if e not in kept]
+        shown = ", ".join(small[:SMALL_SHOWN]) + (f" and {len(small) - SMALL_SHOWN} more" * (len(small) > SMALL_SHOWN))
+        note = f"left out, with fewer events than a batch of {events}: {shown}; --batch-size sets another size"
+        return dataclasses.replace(
+            self,
+            streams=tuple(self.streams[edge] for edge in kept),
+            names=tuple(names[edge] for edge in kept),
+            clusters=self.clusters and tuple(self.clusters[edge] for edge in kept),
+            noise={place: self.noise[edge] for place, edge in enumerate(kept) if edge in self.noise},
+            notes=(*self.notes, note),
+        )
 
     def _between(self, start: int, stop: int) -> "Dataset":
         """The events at these places in the order of time over all edges."""

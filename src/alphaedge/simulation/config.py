@@ -21,7 +21,7 @@ from alphaedge.simulation.batches import Clock
 from alphaedge.simulation.catalog import CATALOG, Base, own_model
 from alphaedge.simulation.conditions import Conditions
 from alphaedge.simulation.memory.size import parse_size
-from alphaedge.simulation.pace import suited_batch_size
+from alphaedge.simulation.pace import suited_pace
 
 TABLE_SEEDS: Final = 3
 
@@ -150,32 +150,39 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def resolved(self) -> "Settings":
         """The settings with what suits the data in the place of every None, and a table's columns guessed."""
         if self.table is not None:
-            return msgspec.structs.replace(self, table=guess_columns(self.table))._with_suited_batches()._filled()
+            return msgspec.structs.replace(self, table=guess_columns(self.table))._paced()._filled()
         return self._filled()
 
     def _filled(self) -> "Settings":
         known = {"batch_size": self.size, "rate": self.model_rate, "id_rows": self.row_optimizer, "seeds": self.runs}
         return msgspec.structs.replace(self, **known, model=self._model_name)
 
-    def _with_suited_batches(self) -> "Settings":
-        """The settings of a table with the batch size that its rows suggest, where it is not named."""
-        if self.table is None or self.batch_size:
+    def _paced(self) -> "Settings":
+        """The settings of a table with the batch size and E that its rows suggest, where they are not named."""
+        if self.table is None or self.has_pace:
             return self
         counts = count_by_edge(self.table)
         share = self.first or min(1.0, (self.rows or sum(counts)) / max(1, sum(counts)))
         task: Task = "classify" if self.table.task == "classify" else "regress"
-        return self._with_batches_for([round(count * share) for count in counts], task)
+        return self._with_pace([round(count * share) for count in counts], task)
 
-    def _with_batches_for(self, counts: Sequence[int], task: Task) -> "Settings":
-        """The settings with a batch size that suits so many events by edge, where it is not named."""
+    @property
+    def has_pace(self) -> bool:
+        """Whether batch size and E are named."""
+        return bool(self.batch_size and self.method.aggregate_every)
+
+    def _with_pace(self, counts: Sequence[int], task: Task) -> "Settings":
+        """The settings with a batch size and an E that suit so many events by edge, where they are not named."""
         if not sum(counts):
             return self  # loading them says what is wrong
-        size = self.batch_size or suited_batch_size(round(median(counts)), task)
-        return msgspec.structs.replace(self, batch_size=size)
+        pace = suited_pace(round(median(counts)), task)
+        every = self.method.aggregate_every or pace.aggregate_every
+        method = msgspec.structs.replace(self.method, aggregate_every=every)
+        return msgspec.structs.replace(self, batch_size=self.batch_size or pace.batch_size, method=method)
 
     def for_own_data(self, data: Dataset, *, own_model_given: bool) -> "Settings":
         """The settings with what suits data from Python, and their default model, in the place of None."""
-        found = self._with_batches_for([len(stream) for stream in data.streams], data.task)
+        found = self._with_pace([len(stream) for stream in data.streams], data.task)
         if own_model_given:
             return found
         base = CATALOG["table"].models[own_model(data.task)]

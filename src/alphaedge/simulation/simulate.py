@@ -87,8 +87,8 @@ def simulate(
     edges = len(first_data.streams)
     settings.conditions.check_edges(edges)
     messages = [*first_data.notes, *_wide_choices(chosen, edges)]
-    if data is not None and not named.batch_size:
-        messages.append(f"batches of {settings.size} (batch_size): chosen by the number of events per edge")
+    if data is not None:
+        messages += _chosen_pace(named, settings, own=bool(own))
     stack = max(1, min(-(-settings.runs // max(1, workers.count // len(chosen))), STACKED_EDGES // edges))
     plan = Plan(workers.count, stack, BLOCK)
     if settings.memory is not None:
@@ -128,6 +128,14 @@ def simulate(
     except KeyboardInterrupt:
         results.interrupted = True
     return results
+
+
+def _chosen_pace(named: Settings, settings: Settings, *, own: bool) -> list[str]:
+    """A note about the pace of data from Python, where it was not named. own: methods have an E of their own."""
+    said = [] if named.batch_size else [f"batches of {settings.size} (batch_size)"]
+    if not named.method.aggregate_every and not own:
+        said.append(f"an aggregation every {settings.method.aggregate_every} batches (method.aggregate_every)")
+    return [f"{', '.join(said)}: chosen by the number of events per edge"] if said else []
 
 
 def _wide_choices(methods: Mapping[str, Method], edges: int) -> list[str]:

@@ -84,9 +84,13 @@ class Task:
 
 
 def make_data(settings: Settings, seed: int) -> Dataset:
-    """The data set that the settings name; the synthetic store is drawn anew for each seed."""
+    """The data set that the settings name; the synthetic store is drawn anew for each seed.
+
+    An edge of a table that has not even a batch of events is left out.
+    """
     with torch.device("cpu"):  # whatever torch's default is: batches go to the models' device later
-        return _whole_data(settings, seed).window(settings.rows).first(settings.first)
+        data = _whole_data(settings, seed).window(settings.rows).first(settings.first)
+        return data.without_small(settings.size) if settings.table is not None else data
 
 
 def _whole_data(settings: Settings, seed: int) -> Dataset:

@@ -127,4 +127,6 @@ def test_what_was_pulled_at_the_start_is_pulled_anew_ahead_of_the_round() -> Non
 
 def test_an_edge_without_neighbours_pulls_nothing_at_its_start() -> None:
     assert not [c for c in Edge(pulls_ahead=True).observe(neighbours=()) if isinstance(c, Pull)]
-    assert not [c for c in Edge().observe(neighbours=("boston",)) if isinstance(c, Pull)], "nor one that pulls at rounds"
+    assert not [c for c in Edge().observe(neighbours=("boston",)) if isinstance(c, Pull)], (
+        "nor one that pulls at rounds"
+    )

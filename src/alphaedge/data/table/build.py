@@ -19,6 +19,7 @@ from alphaedge.data.table.number_columns import NumberColumn, check_parsed, plan
 from alphaedge.data.table.reading import Source
 from alphaedge.errors import InvalidValue
 
+_ROW: Final = "#row"
 LABEL_SCALE_ROWS: Final = 1_000  # the first labels, which give the scale of all
 MANY_EDGES: Final = 1_000
 _DAY: Final = 86_400.0
@@ -125,13 +126,16 @@ def _check_complete(frame: pl.DataFrame, table: Table, source: Source, when: pl.
     """Refuse rows without a time or an edge."""
     if not frame[TIME].is_finite().fill_null(False).all():
         raw = pl.col(table.time)
-        wrong = raw.filter(raw.is_not_null() & ~when.is_finite().fill_null(False)).first()
-        found = source.collect(source.scan.select(wrong)).item()
-        if found is not None:
-            raise InvalidValue(f"table: time {table.time}", found, times.ALLOWED)
+        is_wrong = raw.is_not_null() & ~when.is_finite().fill_null(False)
+        wrong = source.collect(source.scan.with_row_index(_ROW, offset=1).filter(is_wrong).select(_ROW, raw).head(1))
+        if len(wrong):
+            number, found = wrong.row(0)
+            raise InvalidValue(f"table: time {table.time}", f"{found!r} in row {number}", times.ALLOWED)
     for column, values in ((table.time, frame[TIME]), (table.edge, frame[EDGE])):
         if missing := values.null_count():
-            raise InvalidValue(f"table: column {column}", f"{missing} rows without a value", "a value in every row")
+            first = values.is_null().arg_true()[0] + 1
+            found = f"{missing:,} rows without a value, the first is row {first:,}"
+            raise InvalidValue(f"table: column {column}", found, "a value in every row")
 
 
 def _in_order(edges: NumberedValues) -> tuple[tuple[str, ...], pl.Series]:

@@ -172,12 +172,12 @@ def _edges(source: Source, looks: Mapping[str, Look], free: list[str]) -> list[s
 
 
 def _named_labels(looks: Mapping[str, Look], free: list[str]) -> list[str]:
-    usable = [c for c in free if looks[c].kind in NUMERIC or looks[c].distinct == 2]
+    usable = [c for c in free if looks[c].kind in NUMERIC or looks[c].classes == 2]
     return [c for c in usable if c.lower() in _LABELS] or [c for c in usable if _words(c) & _LABELS]
 
 
 def _other_labels(looks: Mapping[str, Look], free: list[str]) -> list[str]:
-    two = [c for c in free if looks[c].kind in DISCRETE and looks[c].distinct == 2]
+    two = [c for c in free if looks[c].kind in DISCRETE and looks[c].classes == 2]
     return two or [c for c in free if looks[c].kind in ("whole", "number")][-1:]
 
 
@@ -196,15 +196,15 @@ def _count(table: Table, source: Source, looks: Mapping[str, Look]) -> _Counts:
     rare = [c for c in inputs if c not in often and not source.whole]
     label = looks[table.label]
     plan = [pl.col(c).approx_n_unique() for c in rare]
-    if label.distinct <= 2:
+    if label.classes <= 2:
         parsed = parse_label(pl.col(table.label), source.head.schema[table.label], label)
         plan.append(parsed.drop_nulls().n_unique().alias(table.label))
     if not plan:
-        return _Counts(often, label.distinct)
+        return _Counts(often, label.classes)
     rows, *found = source.collect(source.scan.select(pl.len().alias("#"), *plan)).row(0)
     by_column = dict(zip([*rare, table.label], found, strict=False))
     often |= {c for c in rare if by_column[c] <= rows / 2}
-    return _Counts(often, by_column.get(table.label, label.distinct))
+    return _Counts(often, by_column.get(table.label, label.classes))
 
 
 def _is_quantity(column: str, look: Look, head: pl.DataFrame) -> bool:

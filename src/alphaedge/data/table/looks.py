@@ -19,14 +19,20 @@ _MOSTLY: Final = 0.9
 class Look:
     """What a column looks like.
 
-    distinct: different values. form: how numbers are written, if as text.
-    stray: a value that is no number, where nearly all others are numbers with decimals.
+    distinct: different values; spelled: the same, if upper and lower case are one. form: how numbers are written, if as
+    text. stray: a value that is no number, where nearly all others are numbers with decimals.
     """
 
     kind: Kind
     distinct: int
     form: numbers.Format | None = None
     stray: str | None = None
+    spelled: int | None = None
+
+    @property
+    def classes(self) -> int:
+        """How many values a label would have."""
+        return self.distinct if self.spelled is None else self.spelled
 
 
 def look_at(head: pl.DataFrame) -> Mapping[str, Look]:
@@ -64,7 +70,7 @@ def _look_at_text(values: pl.Series) -> Look:
     if int(decimal.sum()) > _MOSTLY * len(values):
         stray = values.filter(values.cast(pl.Float64, strict=False).is_null() & ~decimal)
         return Look("text", len(values), stray=stray[0] if len(stray) else values[0])
-    return Look("text", len(values))
+    return Look("text", len(values), spelled=values.str.to_lowercase().n_unique())
 
 
 def _look_at(column: pl.Series) -> Look:

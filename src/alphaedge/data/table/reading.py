@@ -54,7 +54,11 @@ def refused(name: str) -> Iterator[None]:
         reason = str(error).strip().partition("\n")[0].rstrip(".")
         if "utf-8" in reason:
             reason = "text that is not UTF-8, far from its start: save it as UTF-8"
-        raise InvalidValue(f"table: file {name}", reason, "a readable CSV or Parquet file") from error
+        allowed = "a readable CSV or Parquet file"
+        if "more fields" in reason:
+            reason = "a row with more values than the header has names"
+            allowed += "; put text that contains the separator in quotes"
+        raise InvalidValue(f"table: file {name}", reason, allowed) from error
 
 
 def find_files(file: str) -> list[Path]:

@@ -265,8 +265,8 @@ class PeerDecisions:
     def _pull_at_start(self) -> list[Command]:
         """Pull from neighbours that an edge has from before, as soon as it hears of each.
 
-        An edge that starts in the state of a simulation holds none of their models, and the moment to pull for its first
-        round may have been before it started.
+        An edge that starts in the state of a simulation holds none of their models, and the moment to pull for its
+        first round may have been before it started.
         """
         if self.phase != "learning" or not self._pulls_ahead or self._had_round:
             return []

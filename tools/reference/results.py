@@ -29,6 +29,7 @@ FILES: Final[Mapping[str, str]] = {
 SUMMARY: Final[Mapping[str, str]] = {
     "data": "name of the data set",
     "task": "`classify` or `regress`",
+    "predicts": "what is predicted, of how many events and from when to when",
     "metric": "AUC, or 1-SMAPE",
     "loss": "name of the loss: log loss, or RMSE, the root mean squared error, in the unit of the label",
     "edges": "number of edges",

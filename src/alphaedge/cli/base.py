@@ -1,5 +1,7 @@
 """What every command shares: how its help looks, and how an error ends it."""
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -9,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from alphaedge.errors import AlphaEdgeError
 
+PLAIN_WIDTH: Final = 120  # columns
 EXIT_REFUSED: Final = 2  # a bad value, a missing file or package, an edge that does not answer
 _EXTRAS: Final = {
     "ray": "ray",
@@ -80,3 +83,11 @@ def exit_on_error() -> Iterator[None]:
         return
     typer.echo(f"error {reason}", err=True)
     raise typer.Exit(EXIT_REFUSED)
+
+
+def plain_width() -> int | None:
+    """How wide a table may be: as COLUMNS says, or ``PLAIN_WIDTH``, where there is no terminal to ask."""
+    if sys.stdout.isatty():
+        return None
+    said = os.environ.get("COLUMNS", "")
+    return int(said) if said.isdecimal() and int(said) else PLAIN_WIDTH

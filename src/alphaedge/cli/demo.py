@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from alphaedge.cli import options as shared
-from alphaedge.cli.base import EXIT_INTERRUPTED, exit_on_error
+from alphaedge.cli.base import EXIT_INTERRUPTED, exit_on_error, plain_width
 from alphaedge.cli.options import DATA_HELP, option
 from alphaedge.errors import FleetError, check_number
 
@@ -37,7 +37,6 @@ START_SECONDS, REPORT_SECONDS = 25.0, 10.0  # about what starting the edges and 
 MIN_SECONDS: Final = 20.0  # of traffic
 COMFORTABLE_EDGES_PER_CORE: Final = 4
 TORCH_CACHE: Final = "TORCHINDUCTOR_CACHE_DIR"
-PLAIN_WIDTH: Final = 120  # columns, where there is no terminal to ask
 
 
 def demo(
@@ -66,7 +65,7 @@ def demo(
 
     from rich.console import Console
 
-    console = Console(stderr=json, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    console = Console(stderr=json, width=plain_width())
     with exit_on_error():
         check_number("edges", edges, low=2, high=50, whole=True)
         check_number("minutes", minutes, above=0)

@@ -1,13 +1,12 @@
 """``alphaedge status``: the health of a fleet, as one of its edges sees it."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from alphaedge.cli.base import exit_on_error
+from alphaedge.cli.base import exit_on_error, plain_width
 from alphaedge.cli.options import Authority, TokenFile
 from alphaedge.errors import AlphaEdgeError
 
@@ -30,7 +29,6 @@ alphaedge status --json | jq '.edges[] | select(.state != "ok")'
 QUIET: Final = {"ok": "green", "starting": "cyan", "waiting": "cyan"}
 COLOURS: Final = QUIET | dict.fromkeys(("alone", "stale", "other schema", "budget spent"), "yellow")
 SMALLEST_SHARE: Final = 0.005  # that is shown
-PLAIN_WIDTH: Final = 120  # columns, where there is no terminal to ask
 
 
 def status(
@@ -55,7 +53,7 @@ def status(
     else:
         from rich.console import Console
 
-        console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+        console = Console(width=plain_width())
         console.print(fleet_table(fleet.edge, edges))
         if any(one.left_out for one in edges):
             console.print(_peer_table(edges))

@@ -61,15 +61,15 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def edge_names(places: Sequence[str]) -> list[str]:
-    """Names of edges, from those of places: letters, digits, dots and dashes, each name once.
+    """Names of edges, from those of places: letters, digits and dashes, as in names of hosts, each name once.
 
-    >>> edge_names(["Köln Süd", "Köln-Sud", "7", "東京"])
-    ['koln-sud', 'koln-sud-2', '7', 'edge']
+    >>> edge_names(["Köln Süd", "Köln-Sud", "St. Pölten", "東京"])
+    ['koln-sud', 'koln-sud-2', 'st-polten', 'edge']
     """
     found: list[str] = []
     for place in places:
         plain = unicodedata.normalize("NFKD", place).encode("ascii", "ignore").decode().lower()
-        slug = re.sub(r"[^a-z0-9.]+", "-", plain).strip("-.")[:MAX_SLUG] or "edge"
+        slug = re.sub(r"[^a-z0-9]+", "-", plain)[:MAX_SLUG].strip("-") or "edge"
         if slug == AUTHORITY:
             slug += "-edge"
         name, number = slug, 2

@@ -101,6 +101,7 @@ def _facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     clusters, tasks = summary["clusters"], {"classify": "classification", "regress": "regression"}
     facts = [
         ("Data", str(summary["data"])),
+        ("Predicted", str(summary["predicts"])),
         ("Task", tasks.get(summary["task"], str(summary["task"]))),
         ("Metric", f"{summary['metric']}, higher is better"),
         ("Edges", f"{summary['edges']}" + (f" in {len(set(clusters))} clusters" if clusters else "")),

@@ -1,6 +1,7 @@
 """The results of a simulation: a summary, tidy tables, pictures and a folder that holds them all."""
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -40,6 +41,7 @@ class Results:
         self._edge_names, self._events = data.edge_names, [len(stream) for stream in data.streams]
         self._every = {name: method.aggregate_every for name, method in methods.items()}
         self._span = dates(data, settings.size) if settings.clock == "event-time" else None
+        self._predicts = _predicts(data, self._span)
         self.messages = messages
         self.interrupted = False
         self._outcomes: dict[tuple[str, int], RunResult] = {}
@@ -71,6 +73,7 @@ class Results:
         return {
             "data": self.data_name,
             "task": self.task,
+            "predicts": self._predicts,
             "metric": self.metric,
             "loss": LOSS_NAMES[self.task],
             "edges": self.edges,
@@ -226,3 +229,15 @@ def writable(folder: Path | str) -> Path:
     except OSError as error:
         raise InvalidValue("out", str(folder), f"a folder that can be written to ({error.strerror})") from error
     return folder
+
+
+def _predicts(data: Dataset, span: tuple[float, float] | None) -> str:
+    """What is predicted, in words: ``returned = yes, by shop; 15,000 events, 2024-01-02 to 2024-12-30``."""
+    label, edge = data.columns.get("label", "the label"), data.columns.get("edge")
+    what = f"{label} = {data.classes[1]}" if data.classes and data.classes != ("0", "1") else label
+    when = ""
+    if span is not None:
+        first, last = (datetime.fromtimestamp(moment, UTC).date() for moment in span)
+        when = f", {first} to {last}"
+    by = f", by {edge}" if edge else ""
+    return f"{what}{by}; {sum(len(stream) for stream in data.streams):,} events{when}"

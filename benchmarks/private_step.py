@@ -20,6 +20,7 @@ from alphaedge.core.privacy.per_example import PerExampleGradients
 from alphaedge.core.privacy.release import PrivateLearning
 from alphaedge.core.privacy.settings import Privacy
 from alphaedge.data.stream import Dataset, Stream
+from alphaedge.simulation.releases import SeededNoise
 from benchmarks.common import BATCH, arguments, deepfm_shape, median_ratio, mlp_shape, prepare, report, time_in_turn
 
 STEPS = 20
@@ -84,15 +85,12 @@ def jobs_of(data: Dataset, model: Model) -> dict[str, Callable[[], None]]:
                 learn(plain, part, gradients, online)
 
     def private_job(privacy: Privacy) -> Callable[[], None]:
-        per_example, generator = PerExampleGradients(model), torch.Generator().manual_seed(0)
+        per_example, noise = PerExampleGradients(model), SeededNoise([str(edge) for edge in range(len(plain))])
         mechanism = Mechanism.of(privacy, model, per_example.statistics, BATCH)
         learning = PrivateLearning(per_example, mechanism, privacy.rate)
         released = learning.start(plain)
         counts = torch.ones_like(users, dtype=torch.bool)
         lots = [Lot.of_users(p, users, counts) if privacy.user else Lot.of_events(p) for p in parts]
-
-        def noise(edge: int, *shape: int) -> Tensor:
-            return torch.randn(*shape, generator=generator)
 
         def job() -> None:
             for lot in lots:

@@ -14,6 +14,7 @@ from alphaedge.core.privacy.accountant import may_open
 from alphaedge.core.privacy.ledger import Ledger
 from alphaedge.core.privacy.lot import Lot, users_of
 from alphaedge.core.privacy.mechanism import Mechanism
+from alphaedge.core.privacy.noise import normal, pairs
 from alphaedge.core.privacy.per_example import PerExampleGradients
 from alphaedge.core.privacy.release import PrivateLearning
 from alphaedge.core.privacy.settings import Privacy
@@ -21,6 +22,7 @@ from alphaedge.core.state import ModelState
 from alphaedge.simulation.batches import Batches
 
 MAX_PRODUCTS: Final = 8_000_000  # inner products of single gradients that are there at once
+FEW_PAIRS: Final = 1_000  # fewer numbers take less time one by one
 
 
 @final
@@ -47,7 +49,12 @@ class SeededNoise:
 
     def __call__(self, edge: int, *shape: int) -> Tensor:
         """See ``core.privacy.noise.Noise``."""
-        return torch.from_numpy(self._generators[edge].standard_normal(shape))
+        generator = self._generators[edge]
+        if pairs(shape) < FEW_PAIRS:
+            return torch.from_numpy(generator.standard_normal(shape))
+        uniform = generator.random((2, pairs(shape)))
+        np.subtract(1, uniform[0], out=uniform[0])  # from above 0
+        return normal(uniform, *shape)
 
 
 @final

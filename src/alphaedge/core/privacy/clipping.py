@@ -31,40 +31,46 @@ def clip_weights(found: PerExample, own: Tensor, lot: Lot, clip: float) -> Tenso
 
 def lengths(found: PerExample) -> Tensor:
     """The length of the gradient of each example, [k, L]; not finite where it is too large to be squared."""
-    squares = found.rest.square().sum(2)
+    squares: Tensor = torch.linalg.vecdot(found.rest, found.rest)
     for linear in found.linears:
-        inputs = linear.inputs.square().sum(2) + (linear.bias is not None)
-        squares = squares + linear.slopes.square().sum(2) * inputs
+        inputs = torch.linalg.vecdot(linear.inputs, linear.inputs) + (linear.bias is not None)
+        squares = squares + torch.linalg.vecdot(linear.slopes, linear.slopes) * inputs
     return squares.sqrt()
 
 
 def user_lengths(found: PerExample, lot: Lot, weights: Tensor) -> Tensor:
     """The length of the sum of all examples of an example's user, by weights [k, L]; in double precision.
 
+    With w_i the weights, d_i and a_i the factors by each linear layer l, and r_i the rest,
+
+        |G_u|^2 = sum_ij w_i w_j sum_l <d_i, d_j> <a_i, a_j> + |sum_i w_i r_i|^2        over examples i, j of user u
+
     What cancels in the sum does not cancel in its terms, and the rounding of terms must not pass for a short sum.
     """
-    rest, scale = found.rest.double() * weights.unsqueeze(2), weights.double().unsqueeze(2)
-    together = (lot.users.unsqueeze(2) == lot.users.unsqueeze(1)).double()
-    products = torch.zeros_like(together)
-    if len(found.places):
-        products.baddbmm_(rest, rest.mT)
-    for linear in found.linears:
-        slopes, given = linear.slopes.double() * scale, linear.inputs.double()
-        products.addcmul_(torch.bmm(slopes, slopes.mT), torch.bmm(given, given.mT).add_(linear.bias is not None))
-    squares = torch.bmm(together, products.mul_(together).sum(2, keepdim=True)).squeeze(2)
-    return squares.clamp(min=0).sqrt().to(found.rest.dtype)
+    squares = torch.zeros(weights.numel(), dtype=torch.float64, device=weights.device)  # by number of the user
+    for some in lot.by_user():
+        scale = (weights.take(some.examples) * some.there).double().unsqueeze(2)
+        products = scale.new_zeros(*some.examples.shape, some.examples.shape[1])
+        for linear in found.linears:
+            slopes, inputs = some.of(linear.slopes).double(), some.of(linear.inputs).double()
+            products.addcmul_(torch.bmm(slopes, slopes.mT), torch.bmm(inputs, inputs.mT).add_(linear.bias is not None))
+        own = products.mul_(scale).mul_(scale.mT).sum((1, 2))
+        if len(found.places):
+            own += torch.bmm(scale.mT, some.of(found.rest).double()).square().sum((1, 2))
+        squares[some.users] = own
+    return squares.clamp(min=0).sqrt().to(weights.dtype)[lot.users]
 
 
 def weighted_sum(found: PerExample, weights: Tensor, size: int) -> Tensor:
     """The sum of all examples' gradients, by weights [k, L]: by the whole dense part, [k, size]."""
-    dense = weights.new_empty(len(weights), size)
+    dense, each = weights.new_empty(len(weights), size), weights.unsqueeze(1)
     for linear in found.linears:
-        slopes = linear.slopes * weights.unsqueeze(2)
+        slopes = linear.slopes * each.mT
         dense[:, linear.weight] = torch.bmm(slopes.mT, linear.inputs).flatten(1)
         if linear.bias is not None:
-            dense[:, linear.bias] = slopes.sum(1)
+            dense[:, linear.bias] = torch.bmm(each, linear.slopes).squeeze(1)
     if len(found.places):
-        dense[:, found.places] = torch.bmm(weights.unsqueeze(1), found.rest).squeeze(1)
+        dense[:, found.places] = torch.bmm(each, found.rest).squeeze(1)
     return dense
 
 

@@ -1,14 +1,31 @@
 """A lot: the events of a private step, who stands behind each of them, and which of them count."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import final
+from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
 
 from alphaedge.core.batch import Batch, named_rows, rows_of
 from alphaedge.core.model import Model
+
+
+@final
+class SameUser(NamedTuple):
+    """The examples of g users with at most m each, and more than half of it; padded with the user's last example.
+
+    users: [g], by number. examples: [g, m], among those of all edges. there: [g, m], which of them are no padding.
+    """
+
+    users: Tensor
+    examples: Tensor
+    there: Tensor
+
+    def of(self, values: Tensor) -> Tensor:
+        """What these examples have among values of all, [k, L, F] -> [g, m, F]."""
+        found = values.flatten(0, 1).index_select(0, self.examples.flatten())
+        return found.view(*self.examples.shape, values.shape[2])
 
 
 @final
@@ -38,11 +55,9 @@ class Lot:
     def of_users(cls, events: Batch, users: Tensor, counts: Tensor, tally_counts: Tensor | None = None) -> "Lot":
         """A lot with the users of each edge by numbers of any kind, [k, L]."""
         edge = torch.arange(len(users), device=users.device).unsqueeze(1).expand_as(users)
-        pairs = torch.stack([edge, users], dim=2).flatten(0, 1)
-        number = torch.unique(pairs, dim=0, return_inverse=True)[1]
-        return cls(
-            events, number.view(users.shape), counts, counts if tally_counts is None else tally_counts, units=True
-        )
+        names, code = torch.unique(users, return_inverse=True)
+        number = torch.unique(edge * len(names) + code, return_inverse=True)[1]
+        return cls(events, number, counts, counts if tally_counts is None else tally_counts, units=True)
 
     def where(self, mask: Tensor) -> "Lot":
         """The same lot, of which only these events count, [k, L], if they did before."""
@@ -52,6 +67,18 @@ class Lot:
     def size(self) -> int:
         """Events of each edge, whether they count or not."""
         return self.events.labels.shape[1]
+
+    def by_user(self) -> "Iterator[SameUser]":
+        """The examples of each user, the users with about as many together; each user once, by ``users`` numbers."""
+        order, counts = self.users.flatten().argsort(stable=True), self.users.flatten().bincount()
+        first, most = counts.cumsum(0) - counts, 1
+        while most < 2 * int(counts.max()):
+            users = ((counts > most // 2) & (counts <= most)).nonzero().flatten()
+            if len(users):
+                number, sizes = torch.arange(int(counts[users].max()), device=users.device), counts[users].unsqueeze(1)
+                places = first[users].unsqueeze(1) + number.minimum(sizes - 1)
+                yield SameUser(users, order[places], number < sizes)
+            most *= 2
 
     def rows(self, model: Model, tables: Sequence[int]) -> list[Tensor]:
         """The rows that each example names in some id tables, each [k, L, F]."""

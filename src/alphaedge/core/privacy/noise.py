@@ -4,9 +4,13 @@ Noise is drawn and added in double precision. In single precision normal numbers
 is nearer than delta allows; rounding what was added is the receiver's affair.
 """
 
+from collections.abc import Sequence
+from math import prod
 from typing import Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 
@@ -19,8 +23,37 @@ class Noise(Protocol):
 
 
 def with_noise(sums: Tensor, deviation: float, noise: Noise) -> Tensor:
-    """Sums [k, ...] with noise of that standard deviation, in their own precision."""
-    drawn = torch.empty_like(sums, dtype=torch.float64)
-    for edge, place in enumerate(drawn.unbind(0)):
-        place.copy_(noise(edge, *sums.shape[1:]))
-    return drawn.mul_(deviation).add_(sums).to(sums.dtype)
+    """Sums [k, ...] with noise of that standard deviation, in place: added in double precision, edge by edge."""
+    for edge, own in enumerate(sums.unbind(0)):
+        own.add_(noise(edge, *own.shape).to(own.device), alpha=deviation)
+    return sums
+
+
+def pairs(shape: Sequence[int]) -> int:
+    """How many pairs of numbers it takes to fill a shape."""
+    return -(-prod(shape) // 2)
+
+
+def normal(uniform: NDArray[np.float64], *shape: int) -> Tensor:
+    """Standard normal numbers of a shape, from ``pairs(shape)`` pairs (u, v) of uniform ones, [2, pairs].
+
+    u is from above 0 to 1, v from 0 to below 1. A pair gives two, up to 8.5 deviations (Box and Muller, 1958):
+
+        r cos(2 pi v), r sin(2 pi v)    with r = sqrt(-2 log u),
+        cos(2 pi v) = 2 / (1 + t^2) - 1, sin(2 pi v) = 2 t / (1 + t^2), t = tan(pi v)
+
+    One tangent takes less time than a sine and a cosine. Works in place: ``uniform`` is lost.
+    """
+    radius, tangent = uniform
+    np.log(radius, out=radius)
+    radius *= -2
+    np.sqrt(radius, out=radius)
+    tangent *= np.pi
+    np.tan(tangent, out=tangent)
+    twice = np.square(tangent)
+    twice += 1
+    np.divide(radius, twice, out=twice)
+    twice += twice
+    tangent *= twice
+    np.subtract(twice, radius, out=radius)
+    return torch.from_numpy(uniform.reshape(-1)[: prod(shape)]).view(shape)

@@ -46,6 +46,18 @@ class Released:
     there: list[Tensor]
     scaled: Tensor
 
+    def select(self, edges: Tensor) -> "Released":
+        """Those of the named edges; id tables are shared with this one."""
+        counts, there = ([x[edges] for x in whole] for whole in (self.counts, self.there))
+        return Released(self.models.select(edges), counts, there, self.scaled[edges])
+
+    def write(self, edges: Tensor, part: "Released") -> None:
+        """Write a part back that has moved (its id tables are shared already)."""
+        self.models.write(edges, part.models)
+        for mine, theirs in zip((*self.counts, *self.there), (*part.counts, *part.there), strict=True):
+            mine[edges] = theirs
+        self.scaled[edges] = part.scaled
+
 
 @final
 @dataclass(frozen=True)
@@ -85,25 +97,25 @@ class PrivateLearning:
     @torch.inference_mode()
     def step(self, released: Released, edges: Tensor, lot: Lot, noise: Noise) -> None:
         """One private step of some edges [k] on their lots, in place; the first lot of all of them, or of none."""
-        mechanism, model = self.mechanism, self.gradients.model
-        everybody = torch.equal(edges, torch.arange(len(released.models), device=edges.device))
-        models = released.models if everybody else released.models.select(edges)
+        if torch.equal(edges, torch.arange(len(released.models), device=edges.device)):
+            self._step(released, lot, noise)
+        else:
+            part = released.select(edges)
+            self._step(part, lot, noise)
+            released.write(edges, part)
+
+    def _step(self, released: Released, lot: Lot, noise: Noise) -> None:
+        """One private step of all of these edges."""
+        mechanism, model, models = self.mechanism, self.gradients.model, released.models
         found = self.gradients(models, lot.events)
         changes = model.changes(models.buffers, lot.events.inputs, lot.events.labels)
         numbers = (*found.numbers, changes.unsqueeze(2))
-        if mechanism.scale_noise and not bool(released.scaled[edges].any()):
+        if mechanism.scale_noise and not bool(released.scaled.any()):
             find_scales(models, self.gradients.norms, numbers, lot, mechanism, noise)
-            _write(released, edges, models)
-            released.scaled[edges] = True
+            released.scaled[:] = True
             return
-        rows, labels = lot.rows(model, mechanism.tables), torch.zeros_like(changes)
-        if LABELS in models.buffers:
-            labels = deviations(models.buffers[LABELS], changes).nan_to_num(nan=0.0)
-        counts, there = ([x[edges] for x in whole] for whole in (released.counts, released.there))
         if mechanism.tables:
-            steps, every = models.steps + 1, mechanism.tally_every
-            times = steps // every * (steps % every == 0)
-            add_tallies(counts, there, lot, labels, rows, times, mechanism, noise)
+            self._count(released, lot, changes, noise)
         own = lengths(found)
         if not bool(torch.isfinite(own).all()):  # what is not finite shows in the length
             found = found.finite()
@@ -115,16 +127,20 @@ class PrivateLearning:
         models.steps += 1
         slope = with_noise(total, mechanism.gradient_noise, noise).div_(lot.size)
         Adam(self.rate).update(models.dense, models.dense_m, models.dense_v, slope, models.steps)
-        for place, t in enumerate(mechanism.tables):
-            table = models.tables[t]
-            released.counts[place][edges], released.there[place][edges] = counts[place], there[place]
-            if model.tables[t].tallied:
-                may = mechanism.passes(counts[place][..., 0], there[place])
-                table.value[table.edges, :, table.width : table.width + COLUMNS] = shown(counts[place], may)
-        _write(released, edges, models)
 
+    def _show(self, released: Released) -> None:
+        """Let the models know of rows what they may know."""
+        for t, counts, there in zip(self.mechanism.tables, released.counts, released.there, strict=True):
+            if self.gradients.model.tables[t].tallied:
+                table, may = released.models.tables[t], self.mechanism.passes(counts[..., 0], there)
+                table.value[table.edges, :, table.width : table.width + COLUMNS] = shown(counts, may)
 
-def _write(released: Released, edges: Tensor, models: ModelState) -> None:
-    """Write moved models back, unless all edges moved in place."""
-    if models is not released.models:
-        released.models.write(edges, models)
+    def _count(self, released: Released, lot: Lot, changes: Tensor, noise: Noise) -> None:
+        """Add a lot to the tallies, before the model moves."""
+        labels, steps, every = torch.zeros_like(changes), released.models.steps + 1, self.mechanism.tally_every
+        if LABELS in released.models.buffers:
+            labels = deviations(released.models.buffers[LABELS], changes).nan_to_num(nan=0.0)
+        rows, times = lot.rows(self.gradients.model, self.mechanism.tables), steps // every * (steps % every == 0)
+        add_tallies(released.counts, released.there, lot, labels, rows, times, self.mechanism, noise)
+        if bool(times.any()):  # what waits for noise changes nothing of what may be seen
+            self._show(released)

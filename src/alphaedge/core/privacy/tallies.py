@@ -38,20 +38,21 @@ def add_tallies(
     times: [k], how often noise goes over the tallies of an edge, this time included; 0 if it is not time.
     """
     news = torch.stack([torch.ones_like(labels), labels.clamp(-MAX_LABEL, MAX_LABEL)], dim=-1)
+    tables, most = len(rows), max(since.shape[1] for since in there)
     names, pairs = [], []
-    for place, named in enumerate(rows):  # user, edge, table and row of every id of every event that counts
+    for place, named in enumerate(rows):  # user, table and row of every id of every event that counts, as one number
         mask = lot.tally_counts.unsqueeze(2).expand_as(named)
-        edge = torch.arange(len(named), device=named.device).view(-1, 1, 1).expand_as(named)
-        user, table = lot.users.unsqueeze(2).expand_as(named), torch.full_like(named, place)
-        names.append(torch.stack([user, edge, table, named], dim=-1)[mask])
+        names.append(((lot.users.unsqueeze(2) * tables + place) * most + named)[mask])
         pairs.append(news.unsqueeze(2).expand(*named.shape, -1)[mask])
-    unique, of = torch.unique(torch.cat(names), dim=0, return_inverse=True)
+    unique, of = torch.unique(torch.cat(names), return_inverse=True)
+    row, table, user = unique % most, unique // most % tables, unique // (most * tables)
+    edge_of = torch.zeros_like(lot.users.flatten()).index_copy_(0, lot.users.flatten(), _edges(lot).flatten())
     sums = labels.new_zeros(len(unique), COLUMNS).index_add_(0, of, torch.cat(pairs))
-    squares = labels.new_zeros(lot.users.numel()).index_add_(0, unique[:, 0], sums.square().sum(1))
-    sums = sums * shrink(squares.sqrt(), mechanism.tally_clip)[unique[:, 0]].unsqueeze(1)
+    squares = labels.new_zeros(lot.users.numel()).index_add_(0, user, sums.square().sum(1))
+    sums = sums * shrink(squares.sqrt(), mechanism.tally_clip)[user].unsqueeze(1)
     for place, (whole, since) in enumerate(zip(counts, there, strict=True)):
-        here = unique[:, 2] == place
-        whole[..., COLUMNS:].index_put_((unique[here, 1], unique[here, 3]), sums[here], accumulate=True)
+        here = table == place
+        whole[..., COLUMNS:].index_put_((edge_of[user[here]], row[here]), sums[here], accumulate=True)
         whole[:, -1] = 0  # the scratch row stands for no id
         for edge in (times > 0).nonzero().flatten().tolist():
             waiting, seen = whole[edge, :, COLUMNS:], since[edge] > 0
@@ -61,6 +62,11 @@ def add_tallies(
             whole[edge, :, :COLUMNS] = told.to(whole.dtype)
             since[edge] = there_now * times[edge]
             waiting.zero_()
+
+
+def _edges(lot: Lot) -> Tensor:
+    """The edge of each event, [k, L]."""
+    return torch.arange(len(lot.users), device=lot.users.device).unsqueeze(1).expand_as(lot.users)
 
 
 def shown(counts: Tensor, may: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """The noise of an edge's private steps, from a secret that never leaves it.
 
 The secret is 32 bytes in ``noise.key``, made once. With the number of a lot's first event it gives the key of a
-ChaCha20 keystream, and pairs of the stream's numbers give normal ones (Box and Muller, 1958). So the same lot always
+ChaCha20 keystream, and the stream's numbers give normal ones (``core.privacy.noise``). So the same lot always
 gets the same noise, and whoever lacks the file can't predict it. Whoever has the file can take the noise off again.
 """
 
@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Final, final
 
 import numpy as np
-import torch
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from torch import Tensor
 
+from alphaedge.core.privacy.noise import normal, pairs
 from alphaedge.errors import CheckpointError
 from alphaedge.files import replace_file
 
@@ -71,13 +71,10 @@ class LotNoise:
 
     def __call__(self, edge: int, *shape: int) -> Tensor:
         """The next numbers of the stream, in that shape. A live edge is the only one of its steps."""
-        count = int(np.prod(shape, dtype=np.int64))
-        pairs = -(-count // 2)
-        bits = np.frombuffer(self._stream.update(bytes(2 * NUMBER_BYTES * pairs)), "<u8")
-        radius = np.sqrt(-2 * np.log(((bits[:pairs] >> 11) + 1) * UNIT))  # from above 0 to 1
-        angle = 2 * np.pi * ((bits[pairs:] >> 11) * UNIT)
-        normal = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])
-        return torch.from_numpy(normal[:count]).view(shape)
+        bits = np.frombuffer(self._stream.update(bytes(2 * NUMBER_BYTES * pairs(shape))), "<u8")
+        uniform = ((bits >> 11).astype(np.float64) * UNIT).reshape(2, -1)
+        uniform[0] += UNIT  # from above 0
+        return normal(uniform, *shape)
 
 
 def no_noise(first: int) -> LotNoise:

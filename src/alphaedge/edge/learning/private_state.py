@@ -1,6 +1,7 @@
 """The released model of an edge in its checkpoints, and what becomes of it when the edge rolls back."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import final
 
 import msgspec
@@ -104,14 +105,18 @@ def load_private(learner: Learner, header: PrivateHeader | None, tensors: Mappin
 
 
 def withhold(learner: Learner) -> None:
-    """Take back what a learner without a released model offers to peers; the released model starts from nothing."""
+    """Take back what a learner without a released model offers to peers; the released model starts from nothing.
+
+    What rounding has left out of earlier publications is of the edge's own model, so it is dropped.
+    """
     private = learner.private
     if private is None:
         return
     for table, state in zip(learner.tables, private.models.tables, strict=True):
         state.storage = table.untrained().storage
-        table.version[:], table.published[:] = 0, 0.0
+        table.version[:], table.published[:], table.residual[:] = 0, 0.0, 0.0
     learner.topology = {}
+    learner.publication = replace(learner.publication, residual=learner.publication.residual[:0])
     if learner.publication.number:
         learner.publication = learner.snapshot(learner.publication.number)
 

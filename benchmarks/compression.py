@@ -1,4 +1,5 @@
-"""Score against bytes on MovieLens: in which precision models are published, and how far a row must have moved.
+"""Score against bytes on MovieLens: in which precision models are published, how far a row must have moved for it, and
+what the rows of a publication may take.
 
 For each setting, a simulation of AlphaEdge: its AUC, and the bytes of parameters of an average pull as a share of the
 whole model in float32 (``core.exchange.Traffic``: what has changed, over all that the sender holds). Requests and
@@ -13,7 +14,6 @@ from typing import Final, final
 from matplotlib.figure import Figure
 
 from alphaedge import MethodSettings
-from alphaedge.core.compression import Precision
 from alphaedge.data.synthetic import Store
 from alphaedge.report.charts import make_chart, save
 from alphaedge.simulation.config import Settings
@@ -24,13 +24,17 @@ ROWS: Final = 250_000
 QUARTER: Final = 0.25
 GOAL: Final = 0.10  # of the whole model, in an average pull
 MAX_LOSS: Final = 0.001  # of AUC
-SETTINGS: Final[tuple[tuple[Precision, float], ...]] = (
-    ("full", 0.0),
-    ("bfloat16", 0.0),
-    ("int8", 0.0),
-    ("int8", 0.2),
-    ("int8", 0.5),
-    ("int8", 1.0),
+SETTINGS: Final = (
+    MethodSettings(precision="full"),
+    MethodSettings(precision="bfloat16"),
+    MethodSettings(precision="int8"),
+    MethodSettings(precision="int8", min_change=0.2),
+    MethodSettings(precision="int8", min_change=0.5),
+    MethodSettings(precision="int8", min_change=1.0),
+    MethodSettings(precision="int8", publish_bytes=3000),
+    MethodSettings(precision="int8", publish_bytes=2000),
+    MethodSettings(precision="int8", publish_bytes=1000),
+    MethodSettings(precision="int8", publish_bytes=500),
 )
 
 
@@ -39,44 +43,54 @@ SETTINGS: Final[tuple[tuple[Precision, float], ...]] = (
 class Point:
     """What came of one setting. changed, full: bytes of an average pull, and of everything that the sender holds."""
 
-    precision: Precision
-    min_change: float
+    method: MethodSettings
     auc: float
     changed: float
     full: float
 
     @property
+    def kind(self) -> str:
+        """The curve that it belongs to."""
+        if self.method.publish_bytes:
+            return "int8, publish_bytes"
+        return "int8, min_change" if self.method.min_change else str(self.method.precision)
+
+    @property
+    def value(self) -> str:
+        """What varies along its curve."""
+        return f"{self.method.publish_bytes or self.method.min_change or 0:g}"
+
+    @property
     def name(self) -> str:
         """What it is called in tables."""
-        return f"{self.precision}, {self.min_change:g}" if self.min_change else self.precision
+        return f"{self.kind} {self.value}" if self.method.publish_bytes or self.method.min_change else self.kind
 
 
-def measure(settings: Settings, precision: Precision, min_change: float) -> Point:
+def measure(settings: Settings, method: MethodSettings) -> Point:
     """Simulate a setting."""
-    method = MethodSettings(precision=precision, min_change=min_change)
     found = simulate(Settings(
         data=settings.data, store=settings.store, rows=settings.rows, first=settings.first, seeds=settings.seeds,
         methods=("alphaedge",), method=method,
     ))  # fmt: skip
     row, pulls = found.summary()["methods"]["alphaedge"], int(found.pulls["count"].sum())
-    return Point(precision, min_change, row["mean"], row["bytes"]["changed"] / pulls, row["bytes"]["full"] / pulls)
+    return Point(method, row["mean"], row["bytes"]["changed"] / pulls, row["bytes"]["full"] / pulls)
 
 
 def draw(points: list[Point], whole: float) -> Figure:
     """Draw AUC over the share of an average pull. whole: bytes of a whole model."""
     figure, axes = make_chart("AUC over the bytes of a pull")
-    for precision, marker in (("full", "s"), ("bfloat16", "D"), ("int8", "o")):
-        some = sorted((p for p in points if p.precision == precision), key=lambda p: p.changed)
-        axes.plot([p.changed / whole for p in some], [p.auc for p in some], marker=marker, label=precision)
+    for kind, marker in zip(dict.fromkeys(p.kind for p in points), "sDo^v", strict=False):
+        some = sorted((p for p in points if p.kind == kind), key=lambda p: p.changed)
+        axes.plot([p.changed / whole for p in some], [p.auc for p in some], marker=marker, label=kind)
         for p in some:
-            if p.min_change:
+            if p.name != p.kind:
                 place = (p.changed / whole, p.auc)
-                axes.annotate(f"{p.min_change:g}", place, textcoords="offset points", xytext=(5, -12), fontsize=8)
+                axes.annotate(p.value, place, textcoords="offset points", xytext=(5, -12), fontsize=8)
     axes.axvline(GOAL, color="grey", linewidth=0.8, linestyle=":")
     axes.axhline(points[0].auc - MAX_LOSS, color="grey", linewidth=0.8, linestyle=":")
     axes.set_xlabel("parameters of an average pull, as a share of the whole model in float32")
     axes.set_ylabel("AUC")
-    axes.set_title("By precision; numbers at points: min_change; dotted: the goal", fontsize=10)
+    axes.set_title("Numbers at points: min_change, or publish_bytes; dotted: the goal", fontsize=10)
     axes.legend(frameon=False)
     return figure
 
@@ -84,7 +98,7 @@ def draw(points: list[Point], whole: float) -> Figure:
 def main() -> None:
     """Print AUC and shares, and write the figures and the picture."""
     options = arguments(
-        "AUC against the bytes of a pull, by precision and min_change.",
+        "AUC against the bytes of a pull, by precision, min_change and publish_bytes.",
         first={"action": "store_true", "help": "learn from the first quarter of the stream, to choose on"},
         seeds={"type": int, "default": 1, "help": "runs of each setting"},
         picture={"type": Path, "metavar": "FILE", "help": "draw the picture into this file"},
@@ -95,14 +109,14 @@ def main() -> None:
         settings = Settings(data="movielens", first=QUARTER, seeds=options.seeds)
     else:
         settings = Settings(data="movielens", rows=ROWS, seeds=options.seeds)
-    points = [measure(settings, *setting) for setting in SETTINGS]
+    points = [measure(settings, method) for method in SETTINGS]
     best, whole = points[0].auc, points[0].full
     rows = [
         [p.name, f"{p.auc:.4f}", f"{p.auc - best:+.4f}", f"{p.changed:,.0f}", f"{p.changed / whole:.3f}"]
         for p in points
     ]
     figures = {p.name: {"auc": p.auc, "bytes": p.changed, "share": p.changed / whole} for p in points}
-    headers = ["precision, min_change", "AUC", "to full", "bytes of a pull", "share"]
+    headers = ["setting", "AUC", "to full", "bytes of a pull", "share"]
     report("AUC and bytes", headers, rows, figures, options.json)
     if options.picture:
         save(draw(points, whole), options.picture)

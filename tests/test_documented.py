@@ -102,7 +102,7 @@ def test_every_file_that_the_readme_names_exists() -> None:
         ("data_sets", {"world-clusters", "world-shifting"}),
         ("private_intersection", {"multiplication_us", "pulls"}),
         ("transfer", {"changed_over_full", "known_peer_over_full", "bf16_over_full", "int8_over_full"}),
-        ("compression", {"full", "bfloat16", "int8", "int8, 0.5"}),
+        ("compression", {"full", "bfloat16", "int8", "int8, min_change 0.5", "int8, publish_bytes 1000"}),
         ("private_step", {"mlp", "deepfm", "convolution", "attention"}),
         ("startup", {"import alphaedge", "alphaedge --help", "alphaedge status --help", "alphaedge edge init"}),
         pytest.param(

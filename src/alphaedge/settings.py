@@ -90,11 +90,12 @@ class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Overrides for the methods; what is None stays as each method has it.
 
     ``aggregate_every`` (E), ``pull_ahead``, ``peers`` (K), ``replace`` (K') and ``select_every`` (m) apply to every
-    method that has them. ``aggregation`` and ``selection`` are import paths of rules of your own,
-    ``package.module:name``, ``precision`` is that of published numbers, ``min_change`` the fraction by which a row must
-    change to be published anew, ``disclosure`` when an id is named to peers, and ``privacy`` what edges promise about
-    their users, for every method that uses peers. The rest applies to the learned methods only. Except for the first
-    five, ``disclosure`` and ``privacy``, nothing applies to the methods named ``-paper``, which are literal readings.
+    method that has them. For every method that uses peers: ``aggregation`` and ``selection`` are import paths of rules
+    of your own, ``package.module:name``, ``precision`` is that of published numbers, ``min_change`` the fraction by
+    which a row must change to be published anew, ``publish_bytes`` what the rows of a publication may take,
+    ``disclosure`` when an id is named to peers, and ``privacy`` what edges promise about their users. The rest applies
+    to the learned methods only. Except for the first five, ``disclosure`` and ``privacy``, nothing applies to the
+    methods named ``-paper``, which are literal readings.
     """
 
     aggregate_every: int | None = None
@@ -112,6 +113,7 @@ class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     adopt_rows: bool | None = None
     precision: Precision | None = None
     min_change: float | None = None
+    publish_bytes: int | None = None
     tallies: Literal["own", "shared"] | None = None
     home: bool | None = None
     trial: bool | None = None
@@ -152,7 +154,7 @@ class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             chosen = replace(chosen, aggregation=make_object("method.aggregation", self.aggregation))
         if self.selection is not None:
             chosen = replace(chosen, selection=make_object("method.selection", self.selection))
-        return _replace(chosen, precision=self.precision, min_change=self.min_change)
+        return _replace(chosen, precision=self.precision, min_change=self.min_change, publish_bytes=self.publish_bytes)
 
 
 def _load(spec: str) -> Method:

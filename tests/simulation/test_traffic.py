@@ -189,3 +189,17 @@ def test_an_id_that_only_peers_know_starts_from_their_rows_when_it_is_first_need
     assert torch.equal(first[6], initial[6])
     # At the second it has trained both; edge 0 needs item 6 now.
     assert torch.equal(second[6], initial[6]) != adopt
+
+
+def test_a_publication_adds_no_more_bytes_of_rows_than_the_budget_and_the_others_follow() -> None:
+    budget, row = 12, 3 + 2  # of an item in int8; a user takes one less
+    shared: dict[str, Any] = {"data": visits([[0, 1, 2, 3, 0, 0, 0, 0]] * 2)}
+    whole, part = (
+        run(**shared, methods={"m": uniweight(aggregate_every=2, adopt_rows=False, publish_bytes=some)}).world
+        for some in (None, budget)
+    )
+    versions = part.published.version[1][:, 0].amax(0)
+    assert torch.equal(versions > 0, whole.published.version[1][:, 0].amax(0) > 0), "in the end, all are published"
+    for number in range(1, 5):
+        assert row * int((versions == number).sum()) <= budget
+    assert part.log.bytes[:, 2].sum() < whole.log.bytes[:, 2].sum()

@@ -93,6 +93,7 @@ METHOD_KEYS: Final[Mapping[str, str]] = {
     "rounding leaves out comes with the next publication; `bfloat16` is half of them, with three digits",
     "method.min_change": "a trained row is published anew if it differs from what was published of it by more than "
     "this fraction, in its parameters or in the events of its tally; 0 publishes every one",
+    "method.publish_bytes": "bytes of id rows that a publication adds at most: the most useful first",
     "method.tallies": "whether an edge knows only its own tallies of ids, or those of its peers as well",
     "method.aggregation": "import path of your own aggregation rule, `package.module:name`",
     "method.selection": "import path of your own selection rule, `package.module:name`",

@@ -75,6 +75,8 @@ class Method:
         digits, or ``"full"`` (core.compression).
     min_change: a trained row is published anew if it differs from what was published of it by more than this fraction,
         in its parameters or in the events of its tally; smaller changes add up until they do. 0 publishes every one.
+    publish_bytes: bytes of id rows that a publication adds at most, the most useful first; the others wait for the next
+        one (core.row_budget). None is no limit. The dense part comes on top.
     statistics: running statistics (buffers) stay ``"local"`` or are ``"mixed"`` like parameters.
     tallies: whether an edge knows only its ``"own"`` tallies of ids, or pulls those of its peers as well, ``"shared"``
         (core.tally).
@@ -95,6 +97,7 @@ class Method:
     publish: Literal["trained", "mixed"] = "trained"
     precision: Precision = "int8"
     min_change: float = 0.0
+    publish_bytes: int | None = None
     statistics: Literal["local", "mixed"] = "local"
     tallies: Literal["own", "shared"] = "own"
     home: Home | None = None
@@ -110,6 +113,8 @@ class Method:
         check_choice("publish", self.publish, ["trained", "mixed"])
         check_choice("precision", self.precision, PRECISIONS)
         check_number("min_change", self.min_change, low=0)
+        if self.publish_bytes is not None:
+            check_number("publish_bytes", self.publish_bytes, low=1, whole=True)
         check_choice("statistics", self.statistics, ["local", "mixed"])
         check_choice("tallies", self.tallies, ["own", "shared"])
         if self.privacy is not None and self.disclosure is not None:

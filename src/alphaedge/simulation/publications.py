@@ -7,9 +7,17 @@ import torch
 from torch import Tensor
 
 from alphaedge.core.aggregation import HeldModels
-from alphaedge.core.compression import Precision, compress_dense, compress_rows, has_moved, residual_columns
+from alphaedge.core.compression import (
+    Precision,
+    compress_dense,
+    compress_rows,
+    has_moved,
+    residual_columns,
+    row_bytes,
+)
+from alphaedge.core.row_budget import usefulness, within_budget
 from alphaedge.core.start import median
-from alphaedge.core.state import ModelState
+from alphaedge.core.state import ModelState, TableState
 
 _BLOCK: Final = 256  # edges whose models are copied at once
 
@@ -26,6 +34,19 @@ class Parcel(NamedTuple):
 
 
 @final
+class _Due(NamedTuple):
+    """Rows of an id table that are due: whose, where they are in the state and go to in the pool, and what they are."""
+
+    which: Tensor
+    source: Tensor
+    target: Tensor
+    rows: Tensor
+
+    def only(self, mask: Tensor) -> "_Due":
+        return _Due(*(part[mask] for part in self))
+
+
+@final
 class Publications:
     """The last ``depth`` publications of every edge; number 0 is the initial model.
 
@@ -33,8 +54,9 @@ class Publications:
     which publication a row last changed, 0 for a row that its edge has never trained; such rows are zero here.
 
     All are in one pool, of ``depth * n`` places and some more for guests: publications of other shards. told: how many
-    numbers of a row are published, per id table. precision, min_change: see ``core.compression``; ``residual_dense``
-    and ``residual_rows`` are what rounding has left out of the newest publications.
+    numbers of a row are published, per id table. precision, min_change: see ``core.compression``; publish_bytes: see
+    ``core.row_budget``. ``residual_dense`` and ``residual_rows`` are what rounding has left out of the newest
+    publications.
     """
 
     def __init__(
@@ -46,9 +68,13 @@ class Publications:
         guests: int = 0,
         precision: Precision = "full",
         min_change: float = 0.0,
+        publish_bytes: int | None = None,
     ) -> None:
         n, device = len(state), state.device
         self.depth, self.n, self.precision, self.min_change = depth, n, precision, min_change
+        self.publish_bytes, each = publish_bytes or 0, state.dense.element_size()
+        budgeted = zip(state.tables, told, strict=True) if publish_bytes else ()
+        self.row_bytes = [row_bytes(table.width, numbers, each, precision) for table, numbers in budgeted]
         size = depth * n + guests
         self.number = torch.zeros(n, dtype=torch.long, device=device)
         self.all_records = torch.zeros(size, dtype=torch.long, device=device)
@@ -129,27 +155,47 @@ class Publications:
         self.records[now, edges] = records[edges]
         for name, pool in self.statistics.items():
             pool[now, edges] = state.buffers[name][edges]
-        tables = zip(state.tables, self.tables, self.version, self.residual_rows, trained, strict=True)
-        for t, (table, pool, version, residual, flags) in enumerate(tables):
+        tables = zip(state.tables, self.tables, self.version, trained, strict=True)
+        due = []
+        for t, (table, pool, version, flags) in enumerate(tables):
             if self.depth > 1:
                 pool[now, edges] = pool[before, edges]
                 version[now, edges] = version[before, edges]
-            due = flags[edges] & (named_since[t][edges] >= 0) if named_since else flags[edges]
-            which, row = due.nonzero(as_tuple=True)
-            numbers = pool.shape[-1]
-            source = edges[which] * table.value.shape[1] + row
-            target = now[which] * table.value.shape[0] * table.value.shape[1] + source
-            rows = table.value.view(-1, table.value.shape[-1]).index_select(0, source)[:, :numbers]
-            if self.min_change:
-                held = pool.view(-1, numbers).index_select(0, target)
-                moved = has_moved(rows, held, table.width, self.min_change) | (version.view(-1)[target] == 0)
-                which, source, target, rows = which[moved], source[moved], target[moved], rows[moved]
+            wanted = flags[edges] & (named_since[t][edges] >= 0) if named_since else flags[edges]
+            due.append(self._due(t, table, edges, now, wanted))
+        if self.row_bytes:
+            due = self._most_useful(state.tables, due)
+        for table, pool, version, residual, flags, some in zip(
+            state.tables, self.tables, self.version, self.residual_rows, trained, due, strict=True
+        ):
             left = residual.flatten(0, 1)  # a view
-            made = compress_rows(rows, left.index_select(0, source), table.width, self.precision)
-            pool.view(-1, numbers).index_copy_(0, target, made.published)
-            left.index_copy_(0, source, made.residual)
-            version.view(-1).index_copy_(0, target, self.number[edges][which].to(torch.int32))
-            flags.view(-1)[source] = False
+            made = compress_rows(some.rows, left.index_select(0, some.source), table.width, self.precision)
+            pool.view(-1, pool.shape[-1]).index_copy_(0, some.target, made.published)
+            left.index_copy_(0, some.source, made.residual)
+            version.view(-1).index_copy_(0, some.target, self.number[edges][some.which].to(torch.int32))
+            flags.view(-1)[some.source] = False
+
+    def _due(self, t: int, table: TableState, edges: Tensor, now: Tensor, wanted: Tensor) -> _Due:
+        """The rows of an id table that are wanted [k, rows + 1], as far as they have moved enough."""
+        which, row = wanted.nonzero(as_tuple=True)
+        pool, version = self.tables[t], self.version[t]
+        source = edges[which] * table.value.shape[1] + row
+        target = now[which] * table.value.shape[0] * table.value.shape[1] + source
+        rows = table.value.view(-1, table.value.shape[-1]).index_select(0, source)[:, : pool.shape[-1]]
+        found = _Due(which, source, target, rows)
+        if not self.min_change:
+            return found
+        held = pool.view(-1, pool.shape[-1]).index_select(0, target)
+        return found.only(has_moved(rows, held, table.width, self.min_change) | (version.view(-1)[target] == 0))
+
+    def _most_useful(self, tables: Sequence[TableState], due: Sequence[_Due]) -> list[_Due]:
+        """Of the rows that are due, the most useful ones that fit into ``publish_bytes``."""
+        useful = []
+        for table, pool, some in zip(tables, self.tables, due, strict=True):
+            held = pool.view(-1, pool.shape[-1]).index_select(0, some.target)
+            useful.append(usefulness(some.rows, held, table.width))
+        fit = within_budget(useful, [some.which for some in due], self.row_bytes, self.publish_bytes)
+        return [some.only(mask) for some, mask in zip(due, fit, strict=True)]
 
     def places(self, edges: Tensor, numbers: Tensor) -> Tensor:
         """Places in the pool of publications, by edge and number."""

@@ -85,7 +85,8 @@ class World:
             self.releases = Releases(method.privacy, gradients.model, models, batches)
         told = [method.told(table) for table in gradients.model.tables]
         depth = generations(method, conditions, timelines)
-        self.published = Publications(models, depth, statistics, told, guests, method.precision, method.min_change)
+        budget = method.min_change, method.publish_bytes
+        self.published = Publications(models, depth, statistics, told, guests, method.precision, *budget)
         # These are of every edge of the fleet, by its number; all else is of the edges here.
         self.published_at: list[list[float]] = [[] for _ in range(total)]  # the moments, from the first on
         self.announced: list[list[Announcement]] = [[(-1.0, {})] for _ in range(total)]  # the last two of each edge

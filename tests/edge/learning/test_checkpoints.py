@@ -51,6 +51,7 @@ def live_with_restarts(fleet: Fleet, folder: Path) -> list[torch.Tensor]:
 CHANGES: dict[str, dict[str, Any]] = {
     "in full": {"precision": "full"},
     "compressed": {"precision": "int8", "min_change": 0.2},
+    "a budget for rows": {"publish_bytes": 60},
     "ids of three users": {"disclosure": Disclosure(min_users=3, user="user")},
 }
 

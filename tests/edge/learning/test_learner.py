@@ -121,6 +121,7 @@ METHODS: dict[str, Method] = {
     "mixed models are published": alphaedge(selection=GREEDY, publish="mixed"),
     "in int8": alphaedge(selection=GREEDY, precision="int8"),
     "in int8, rows that have moved": alphaedge(selection=GREEDY, precision="int8", min_change=0.2),
+    "a budget for rows": alphaedge(selection=GREEDY, publish_bytes=60),
     "ids of three users": alphaedge(selection=GREEDY, disclosure=Disclosure(min_users=3, user="user")),
     "ids of three users, pulls ahead": alphaedge(
         selection=GREEDY, disclosure=Disclosure(min_users=3, user="user", local=("user",)), pull_ahead=3

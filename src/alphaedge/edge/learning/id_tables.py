@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from alphaedge.core.compression import Precision, compress_rows, has_moved, residual_columns
 from alphaedge.core.disclosure import MARKS, enough, mark
 from alphaedge.core.gradients import Gradients
+from alphaedge.core.row_budget import usefulness
 from alphaedge.core.state import ModelState, TableState
 from alphaedge.core.tally import COLUMNS
 from alphaedge.edge.inputs.lookup import NO_KEY, Inputs, RowLookup, compact_keys, find_rows, initial_rows
@@ -143,17 +144,21 @@ class IdRows:
         fresh, self.moved, self.fresh = self.fresh, [], []
         return moved, fresh
 
-    def publish(
-        self, number: int, precision: Precision, min_change: float = 0.0, source: TableState | None = None
-    ) -> None:
-        """Publish the rows that were trained since they were last published, and have moved enough since.
-
-        source: the copy to publish from; otherwise the mixed model's.
-        """
+    def due(self, min_change: float) -> Tensor:
+        """The rows that were trained since they were last published, and have moved enough since."""
         trained = (self.trained & (self.named_since >= 0)).nonzero().squeeze(1)
+        told = self.published.shape[1]
+        moved = has_moved(self._copies[0].value[0, trained, :told], self.published[trained], self.width, min_change)
+        return trained[moved | (self.version[trained] == 0)]
+
+    def usefulness(self, rows: Tensor) -> Tensor:
+        """How useful it is to publish rows (``core.row_budget``)."""
+        told = self.published.shape[1]
+        return usefulness(self._copies[0].value[0, rows, :told], self.published[rows], self.width)
+
+    def publish(self, number: int, precision: Precision, due: Tensor, source: TableState | None = None) -> None:
+        """Publish rows. source: the copy to publish from; otherwise the mixed model's."""
         values, told = (source or self._copies[0]).value[0], self.published.shape[1]
-        moved = has_moved(values[trained, :told], self.published[trained], self.width, min_change)
-        due = trained[moved | (self.version[trained] == 0)]
         self.residual = fit_columns(self.residual, residual_columns(self.width, precision))
         made = compress_rows(values[due, :told], self.residual[due], self.width, precision)
         self.published[due], self.residual[due] = made

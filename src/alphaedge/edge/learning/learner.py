@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from alphaedge.core.batch import Batch, named_rows
+from alphaedge.core.compression import row_bytes
 from alphaedge.core.disclosure import Disclosure
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.home import combine, no_evidence, parabola
@@ -24,6 +25,7 @@ from alphaedge.core.links import Links
 from alphaedge.core.methods import Method
 from alphaedge.core.online import Online, learn, predict
 from alphaedge.core.round import Round, join, mix, select
+from alphaedge.core.row_budget import within_budget
 from alphaedge.core.start import median
 from alphaedge.core.state import ModelState
 from alphaedge.edge.inputs.lookup import Inputs, compact_keys
@@ -264,8 +266,19 @@ class Learner:
         if not self.records:
             return
         self.publication = self.snapshot(self.publication.number + 1)
-        for table in self.tables:
-            table.publish(self.publication.number, self.method.precision, self.method.min_change)
+        for table, due in zip(self.tables, self._due(), strict=True):
+            table.publish(self.publication.number, self.method.precision, due)
+
+    def _due(self) -> list[Tensor]:
+        """The rows of each id table that are to be published anew, as far as the budget for them goes."""
+        due, budget = [table.due(self.method.min_change) for table in self.tables], self.method.publish_bytes
+        if budget is None or not self.tables:
+            return due
+        each = self.mixed.dense.element_size()
+        sizes = [row_bytes(t.width, t.published.shape[1], each, self.method.precision) for t in self.tables]
+        useful = [table.usefulness(rows) for table, rows in zip(self.tables, due, strict=True)]
+        fit = within_budget(useful, [torch.zeros_like(rows) for rows in due], sizes, budget)
+        return [rows[mask] for rows, mask in zip(due, fit, strict=True)]
 
     def snapshot(self, number: int) -> Publication:
         """What may be published as a publication of that number; its rows are in the tables."""

@@ -102,7 +102,7 @@ class PrivateRelease:
         told = self.learning.told(self.released)
         for table, state, may in zip(tables, self.models.tables, told, strict=True):
             table.trained[:] = may[0, :-1]
-            table.publish(made.number, precision, source=state)
+            table.publish(made.number, precision, table.due(0.0), source=state)
         return made
 
     def snapshot(self, number: int, last: Publication, precision: Precision) -> Publication:

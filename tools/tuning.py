@@ -17,8 +17,9 @@ from tools.reference.tuning import COLUMNS, FILE
 
 SEEDS: Final = 3
 ROWS: Final[dict[str, list[str]]] = {
-    "E = 10, K = 5, rate 0.2 (the defaults)": [],
-    "E = 5": ["--aggregate-every", "5"],
+    "E = 5, K = 5, rate 0.2 (the defaults)": [],
+    "E = 2": ["--aggregate-every", "2"],
+    "E = 10": ["--aggregate-every", "10"],
     "E = 20": ["--aggregate-every", "20"],
     "E = 40": ["--aggregate-every", "40"],
     "K = 2": ["--peers", "2"],

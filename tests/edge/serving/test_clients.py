@@ -64,6 +64,12 @@ def test_tritonclient_gets_health_and_metadata(client: triton.InferenceServerCli
     assert about["parameters"] == {"task": "classify", "classes": ["no", "yes"]}
 
 
+def test_a_label_in_words_is_answered_with_its_number(edge: Edge) -> None:
+    refused = edge.post("/v2/models/shop/feedback", {"ids": [1], "labels": ["yes"]})
+    assert refused["status"] == 400
+    assert "each 0 for no or 1 for yes" in refused["error"]
+
+
 @pytest.mark.parametrize("binary", [True, False])
 def test_tritonclient_gets_predictions(client: triton.InferenceServerClient, binary: bool) -> None:
     inputs = triton_inputs(2, binary=binary)

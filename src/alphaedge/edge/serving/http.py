@@ -222,7 +222,8 @@ class EdgeApp:
             try:
                 feedback = msgspec.json.decode(body, type=Feedback)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                raise InvalidValue("feedback", "the body", f"ids and labels ({error})") from None
+                allowed = f"ids and labels, each {self._service.allowed_labels} ({error})"
+                raise InvalidValue("feedback", "the body", allowed) from None
             if len(feedback.ids) > most:
                 raise RequestTooLarge("feedback.ids", f"{len(feedback.ids)} ids", f"at most {most} in one request")
             return _json(await self._service.feedback(feedback.ids, feedback.labels))

@@ -88,6 +88,14 @@ class PredictionService:
             raise ParametersError(f"{self.data}: the model's prediction of this is not finite")
         return outputs, None if made.alone is None else made.alone.numpy().astype(np.float32)
 
+    @property
+    def allowed_labels(self) -> str:
+        """Which labels are taken, in words."""
+        if self.config.model.task != "classify":
+            return f"a number of at most {MAX_MAGNITUDE:g} in size"
+        classes = self.config.model.classes
+        return f"0 for {classes[0]} or 1 for {classes[1]}" if classes and classes != ("0", "1") else "0 or 1"
+
     async def feedback(self, ids: Sequence[int], labels: Sequence[float]) -> FeedbackCounts:
         """Record the labels of earlier predictions; return how many were accepted."""
         if len(ids) != len(labels) or not ids:
@@ -98,8 +106,7 @@ class PredictionService:
         classify = self.config.model.task == "classify"
         wrong = [y for y in labels if not (y in (0.0, 1.0) if classify else abs(y) <= MAX_MAGNITUDE)]
         if wrong:
-            allowed = "0 or 1" if classify else f"a number of at most {MAX_MAGNITUDE:g} in size"
-            raise InvalidValue("feedback.labels", wrong[0], allowed)
+            raise InvalidValue("feedback.labels", wrong[0], self.allowed_labels)
         results: Counter[str] = Counter()
         start = 0
         while start < len(ids):

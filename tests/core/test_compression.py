@@ -15,6 +15,7 @@ from alphaedge.core.compression import (
     dense_bytes,
     expand,
     has_moved,
+    is_int8,
     quantise,
     residual_columns,
     row_bytes,
@@ -176,3 +177,23 @@ def test_what_peers_hold_is_never_further_from_a_row_than_the_fraction_and_round
 def test_codes_of_no_rows_are_no_rows() -> None:
     none = quantise(torch.empty(0, 3), 3)
     assert expand(Codes(*none), 3, torch.float32).shape == (0, 3)
+
+
+def test_a_dense_part_with_one_huge_number_is_published_in_bfloat16() -> None:
+    even = drawn(0, 200)
+    uneven = even.clone()
+    uneven[70] = 1000.0
+    made = compress_dense(torch.stack([even, uneven]), torch.zeros(2, 200), "int8")
+    assert is_int8(made.published[0])
+    assert not is_int8(made.published[1])
+    assert torch.equal(made.published[1], uneven.bfloat16().float())
+    assert not made.residual[1].any()
+    again = compress_dense(made.published[1], made.residual[1], "int8")
+    assert torch.equal(again.published, made.published[1]), "what was published is published again as it is"
+
+
+def test_zeros_and_a_few_tiny_numbers_are_no_reason_to_leave_int8() -> None:
+    numbers = drawn(0, 64)
+    numbers[:40], numbers[40:44] = 0.0, 1e-9
+    assert is_int8(compress_dense(numbers, numbers[:0], "int8").published)
+    assert is_int8(compress_dense(torch.zeros(10), torch.zeros(0), "int8").published)

@@ -20,7 +20,19 @@ from alphaedge.simulation.results import writable
 from .fleets import linear, linear_bce, measured, predictions, seen, shop
 
 SIZE = 5
-TOP = {"data", "task", "metric", "edges", "names", "clusters", "adversaries", "interrupted", "messages", "methods"}
+TOP = {
+    "data",
+    "task",
+    "metric",
+    "predicts",
+    "edges",
+    "names",
+    "clusters",
+    "adversaries",
+    "interrupted",
+    "messages",
+    "methods",
+}
 TOP |= {"loss", "baselines", "verdict"}
 ROW = {"mean", "ci95", "per_edge", "per_seed", "pooled", "loss", "bytes", "edge_batches_per_second"}
 

@@ -6,7 +6,8 @@ the same. Nothing here knows where the numbers come from; each function depends 
 - ``full``: as they are.
 - ``bfloat16``: half the bytes with three digits, which no score has noticed (docs/decisions/0018).
 - ``int8``: a whole number q from -127 to 127 for each number, and a scale s for each row of an id table and each
-  ``BLOCK`` numbers of the dense part; s q is published. Tallies are counts that grow, so they stay in bfloat16.
+  ``BLOCK`` numbers of the dense part; s q is published. Tallies are counts that grow, so they stay in bfloat16, and so
+  does a dense part whose numbers differ so much in size that most of a block would be lost.
 
 With int8 there is **error feedback**: what rounding leaves out is kept by the publisher, as a residual, and added at
 the next publication of the same number. So what was published and the residual add up to the true numbers:
@@ -26,6 +27,7 @@ from torch.nn import functional as F
 Precision = Literal["int8", "bfloat16", "full"]
 PRECISIONS: Final = ("int8", "bfloat16", "full")
 BLOCK: Final = 64  # numbers of the dense part with one scale
+MOST_LOST: Final = 0.5  # of a block of the dense part
 LARGEST: Final = 127  # of an int8; -128 is not used
 SMALLEST_SCALE: Final = 2.0**-126  # smaller ones have fewer digits; such rows are published as 0
 _BFLOAT16_BYTES: Final = 2
@@ -48,11 +50,33 @@ class Codes(NamedTuple):
 
 
 def compress_dense(numbers: Tensor, residual: Tensor, precision: Precision) -> Compressed:
-    """Publish dense parts [..., D]. residual [..., D]: of the publication before; [..., 0] if there is none."""
+    """Publish dense parts [..., D]. residual [..., D]: of the publication before; [..., 0] if there is none.
+
+    A dense part of which int8 would leave nothing of most numbers of a block, since one of them is so much larger, is
+    published in bfloat16.
+    """
     if precision != "int8":
         return Compressed(_rounded(numbers, precision), numbers[..., :0])
     wanted = numbers + residual if residual.shape[-1] else numbers
-    return _with_residual(wanted, expand(quantise(wanted, BLOCK), BLOCK, numbers.dtype))
+    made = quantise(wanted, BLOCK)
+    found = _with_residual(wanted, expand(made, BLOCK, numbers.dtype))
+    uneven = _is_uneven(wanted, made.codes)
+    if not bool(uneven.any()):
+        return found
+    rounded = _rounded(numbers, "bfloat16")
+    return Compressed(torch.where(uneven, rounded, found.published), torch.where(uneven, 0, found.residual))
+
+
+def is_int8(dense: Tensor) -> bool:
+    """Whether a published dense part [D] is one in int8: codes and scales then follow from its numbers."""
+    return torch.equal(expand(quantise(dense, BLOCK), BLOCK, dense.dtype), dense)
+
+
+def _is_uneven(numbers: Tensor, codes: Tensor) -> Tensor:
+    """Whether most numbers of a block, those that are 0 aside, have the code 0: [..., 1] for each dense part."""
+    there = _in_blocks((numbers != 0).to(torch.float32), BLOCK)
+    lost = there * (_in_blocks(codes, BLOCK) == 0)
+    return (lost.sum(-1) > MOST_LOST * there.sum(-1)).any(-1, keepdim=True)
 
 
 def compress_rows(rows: Tensor, residual: Tensor, width: int, precision: Precision) -> Compressed:

@@ -94,6 +94,15 @@ def test_a_dense_part_of_any_size_arrives_as_it_was_published(size: int, seed: i
     assert torch.equal(unpack_dense(pack_dense(sent, "int8"), size, torch.float32), sent)
 
 
+def test_a_dense_part_that_is_no_int8_travels_in_bfloat16() -> None:
+    numbers = torch.rand(100)
+    numbers[3] = 5000.0
+    sent = compress_dense(numbers, NONE, "int8").published
+    data = pack_dense(sent, "int8")
+    assert data.dtype == torch.bfloat16
+    assert torch.equal(unpack_dense(data, 100, torch.float32).float(), sent)
+
+
 def test_a_peer_that_tells_no_tallies_is_read_by_one_that_has_them_and_the_other_way_round() -> None:
     found = expected(COLUMNS).check(packed(published("int8", 0)))
     assert [rows.shape[1] for rows in found.rows] == [width + COLUMNS for width in WIDTHS]

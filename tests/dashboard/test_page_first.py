@@ -50,6 +50,16 @@ def test_regions_are_compared_with_edges_counting_as_much_as_they_predict(visit:
         page.close()
 
 
+def test_a_region_of_one_edge_is_called_what_its_data_call_it(visit: Visit) -> None:
+    with Served() as server:
+        vitals = Vitals(score=0.7, gain=0.02, batches=10, place="Köln Süd")
+        server.add(START, {"koln-sud": EdgeView(region="koln-sud", alive=True, vitals=vitals), "b": edge("FR", 0.01)})
+        page = visit(server)
+        assert shown(page, "#worth-regions .region") == ["FR", "Köln Süd"]
+        assert "koln-sud (Köln Süd)" in page.locator("#edges").inner_text()
+        page.close()
+
+
 def test_without_a_home_model_nothing_is_claimed(visit: Visit) -> None:
     with Served() as server:
         server.add(START, {"a": edge("DE")})

@@ -69,7 +69,7 @@ export function describeEdge(name, { state, links, asOf }) {
   const learners = links.filter((link) => link.peer === name && link.neighbour);
   const last = Math.max(0, ...own.map((link) => link.pulled));
   return [
-    `${name} · ${edge.region} · ${edgeState(edge, state)}`,
+    `${name} · ${edge.vitals.place || edge.region} · ${edgeState(edge, state)}`,
     `recent score ${formatScore(recent)}, own share ${formatShare(edge.vitals.own_share)}`,
     `learns from ${sources.length}; ${learners.length} ${learners.length === 1 ? "learns" : "learn"} from it`,
     ...(last ? [`last pull ${formatAge(asOf - last)}`] : []),

@@ -10,7 +10,7 @@ const LINK = { share: 0, pulled: 0, behind: 0, bytes: 0, failures: 0, refused: 0
 export const isExcluded = (link) => link.state.startsWith("excluded: ");
 const VITALS = {
   score: null, recent: null, gain: null, recent_gain: null, batches: 0, aggregations: 0, missed_rounds: 0, requests: 0, p50: null, p99: null, pending: 0,
-  own_share: 1, home_share: 0, neighbours: [], links: {},
+  own_share: 1, home_share: 0, neighbours: [], links: {}, place: "",
 };
 
 /** Return an empty history. eventCount: all events so far, also those that were dropped. */

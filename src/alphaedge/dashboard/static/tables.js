@@ -15,7 +15,7 @@ export function edgeTable(element, more, select) {
     element,
     more,
     withTitles([
-      { label: "Edge", text: (row) => row.name, name: (row) => row.name },
+      { label: "Edge", text: (row) => (row.vitals.place ? `${row.name} (${row.vitals.place})` : row.name), name: (row) => row.name },
       { label: "Region", text: (row) => row.region, style: (row) => row.style },
       { label: "State", text: (row) => row.state, bad: (row) => isUnhealthy(row.state) },
       { label: "Gain", value: vital("gain"), text: (row) => formatGain(row.vitals.gain), bad: (row) => row.vitals.gain < 0 },

@@ -13,9 +13,10 @@ export function gains(state) {
   const median = sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
   const regions = new Map();
   for (const { region, vitals } of state.values()) {
-    if (!regions.has(region)) regions.set(region, { region, edges: 0, batches: 0, weight: 0, sum: 0 });
+    if (!regions.has(region)) regions.set(region, { region, place: "", edges: 0, batches: 0, weight: 0, sum: 0 });
     const one = regions.get(region);
     one.edges += 1;
+    one.place = one.edges === 1 ? vitals.place : ""; // a region of one edge is called what its data call it
     one.batches += vitals.batches;
     if (vitals.gain === null) continue;
     one.weight += vitals.batches; // an edge counts in its region as much as it has predicted
@@ -52,10 +53,10 @@ export function worthPanel() {
   };
 }
 
-function makeRow({ region, edges, batches, gain }, { zero, unit }, style) {
+function makeRow({ region, place, edges, batches, gain }, { zero, unit }, style) {
   const part = (name, text) => Object.assign(document.createElement("span"), { className: name, textContent: text });
   const row = document.createElement("li");
-  const label = part("region", region);
+  const label = part("region", place || region);
   if (style) label.prepend(makeSymbol(style));
   const bar = part("bar", "");
   const fill = document.createElement("i");

@@ -16,25 +16,23 @@ from typing import final
 import torch
 from torch import Tensor
 
-from alphaedge.core.batch import Batch, named_rows
-from alphaedge.core.compression import row_bytes
-from alphaedge.core.disclosure import Disclosure
+from alphaedge.core.batch import Batch
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.home import combine, no_evidence, parabola
 from alphaedge.core.links import Links
 from alphaedge.core.methods import Method
 from alphaedge.core.online import Online, learn, predict
 from alphaedge.core.round import Round, join, mix, select
-from alphaedge.core.row_budget import within_budget
 from alphaedge.core.start import median
 from alphaedge.core.state import ModelState
 from alphaedge.edge.inputs.lookup import Inputs, compact_keys
 from alphaedge.edge.learning.examples import Examples
 from alphaedge.edge.learning.held_model import HeldModel, stacked
-from alphaedge.edge.learning.id_tables import IdRows, outputs_of
+from alphaedge.edge.learning.id_tables import outputs_of
 from alphaedge.edge.learning.private_release import PrivateRelease, Secrets
 from alphaedge.edge.learning.publication import Publication, PulledModel, PullRequest
 from alphaedge.edge.learning.start_check import find_better_start
+from alphaedge.edge.learning.told_rows import make_tables, note_users, rows_due
 from alphaedge.edge.learning.undo import ModelBefore
 from alphaedge.errors import InvalidValue, RuleError
 
@@ -67,20 +65,7 @@ class Learner:
         self.unused = torch.zeros(1, dtype=torch.long)  # batches in a row without a use of the mixed model
         self.private = None if method.privacy is None else PrivateRelease.of(method.privacy, model, secrets)
         copies = [*self.states.values(), *([self.private.models] if self.private is not None else [])]
-        disclosure = method.disclosure or Disclosure()
-        local = disclosure.local_tables(model)
-        self.tables = [
-            IdRows(
-                model.initial_table(t),
-                [state.tables[t] for state in copies],
-                capacity,
-                width=layout.width,
-                told=method.told(layout),
-                min_users=disclosure.min_users,
-                local=t in local,
-            )
-            for t, (layout, capacity) in enumerate(zip(model.tables, capacities, strict=True))
-        ]
+        self.tables = make_tables(model, method, copies, capacities)
         self.links: Links[str] = Links.start([], method.aggregation.memory)
         self.held: dict[str, HeldModel] = {}
         self.publication = Publication()
@@ -181,7 +166,7 @@ class Learner:
         if all(model.is_intact() for model in before) and bool(torch.isfinite(self.evidence).all()):
             if self.records > records:  # a batch that waits for the mix is yet to be trained on
                 self.undone, self.last_trained = [], examples
-                self._note_users(examples, batch)
+                note_users(self.tables, self.model, self.method, examples, batch, self.aggregations + self.past_pull)
             return True
         for model in before:
             model.restore()
@@ -266,19 +251,9 @@ class Learner:
         if not self.records:
             return
         self.publication = self.snapshot(self.publication.number + 1)
-        for table, due in zip(self.tables, self._due(), strict=True):
+        number_bytes = self.mixed.dense.element_size()
+        for table, due in zip(self.tables, rows_due(self.tables, self.method, number_bytes), strict=True):
             table.publish(self.publication.number, self.method.precision, due)
-
-    def _due(self) -> list[Tensor]:
-        """The rows of each id table that are to be published anew, as far as the budget for them goes."""
-        due, budget = [table.due(self.method.min_change) for table in self.tables], self.method.publish_bytes
-        if budget is None or not self.tables:
-            return due
-        each = self.mixed.dense.element_size()
-        sizes = [row_bytes(t.width, t.published.shape[1], each, self.method.precision) for t in self.tables]
-        useful = [table.usefulness(rows) for table, rows in zip(self.tables, due, strict=True)]
-        fit = within_budget(useful, [torch.zeros_like(rows) for rows in due], sizes, budget)
-        return [rows[mask] for rows, mask in zip(due, fit, strict=True)]
 
     def snapshot(self, number: int) -> Publication:
         """What may be published as a publication of that number; its rows are in the tables."""
@@ -401,19 +376,6 @@ class Learner:
         self.records += batch.labels.shape[1]
         for table, rows in zip(self.tables, batch.rows, strict=True):
             table.mark_trained(rows[0])
-
-    def _note_users(self, examples: Examples, batch: Batch) -> None:
-        """Note who stands behind the rows of a batch, if an id is named only once enough users do."""
-        disclosure = self.method.disclosure
-        if disclosure is None or not disclosure.counts_users:
-            return
-        events = examples.first + torch.arange(len(examples.labels))
-        users = events
-        if disclosure.user is not None:
-            users = examples.inputs[self.model.fields.index(disclosure.user)].long()
-        for t, (table, layout) in enumerate(zip(self.tables, self.model.tables, strict=True)):
-            named = named_rows(batch, t, layout.fields)[0]
-            table.note_users(named, users, self.aggregations + self.past_pull)
 
     def _batch(self, examples: Examples) -> Batch:
         """A batch as the core sees it; ids that are new get rows."""

@@ -39,7 +39,9 @@ def test_a_table_and_a_figure_become_a_page_with_pictures_and_numbers(films: Pat
     assert "## Table 3: 25% of the edges hostile" in written
     assert "(0.705)" in written, "the paper's number stands beside ours"
     assert "**" in written
-    assert "[1] an edge aggregates 3 times, so no model is ever 5 periods old" in written
+    # Of 30 batches: at every 20th in the literal reading, at every 5th otherwise.
+    assert "an edge aggregates once, so no model is ever 5 periods old" in written
+    assert "an edge aggregates 6 times, so no model is ever 10 periods old" in written
     assert "\N{EN DASH} [1]" in written
     html = (out / "results.html").read_text()
     assert "<table>" in html

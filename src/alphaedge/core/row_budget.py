@@ -14,7 +14,8 @@ def usefulness(rows: Tensor, published: Tensor, width: int) -> Tensor:
     """How useful it is to publish rows [C, told], by what was last published of them; [C]. width: of parameters."""
     moved = (rows[:, :width] - published[:, :width]).norm(dim=1)
     events = (rows[:, width] - published[:, width]).abs() if rows.shape[1] > width else 0
-    return events + moved / (1 + moved)
+    found: Tensor = events + moved / (1 + moved)
+    return found
 
 
 def within_budget(

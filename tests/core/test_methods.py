@@ -95,7 +95,7 @@ def test_the_trusting_alphaedge_differs_in_trial_and_reset_alone() -> None:
 def test_k_and_e_are_the_same_for_all_methods_but_the_literal_readings() -> None:
     peers = [m().selection.peers for m in (alphaedge, randps, fedweight, uniweight)]
     assert peers == [5] * 4
-    assert {method(name).aggregate_every for name in METHODS if not name.endswith("-paper")} == {10}
+    assert {method(name).aggregate_every for name in METHODS if not name.endswith("-paper")} == {5}
 
 
 @pytest.mark.parametrize("make", [alphaedge_paper, randps_paper, nops_paper])
@@ -184,9 +184,9 @@ def test_impossible_settings_are_refused(make: Callable[..., Method], settings: 
     assert caught.value.found == found
 
 
-def test_at_most_half_of_the_batches_between_two_aggregations_are_weight_batches() -> None:
+def test_one_batch_between_two_aggregations_is_no_weight_batch() -> None:
     assert alphaedge(aggregation=Learned(weight_batches=5), aggregate_every=20).weight_batches == 5
-    assert alphaedge(aggregation=Learned(weight_batches=5), aggregate_every=4).weight_batches == 2
+    assert alphaedge(aggregation=Learned(weight_batches=5), aggregate_every=4).weight_batches == 3
     assert alphaedge(aggregation=Learned(weight_batches=5), aggregate_every=1).weight_batches == 1
 
 

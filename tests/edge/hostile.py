@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import threading
 import time
+import zlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,9 +21,11 @@ import torch
 from aiohttp import web
 from safetensors.torch import load, save
 
+from alphaedge.core.compression import dense_bytes
 from alphaedge.edge.directory.exchange import Delta, Digest, Exchange
 from alphaedge.edge.directory.gossip import Gossip
 from alphaedge.edge.directory.membership import Membership
+from alphaedge.edge.peers.number_format import unpack_dense
 from alphaedge.edge.store.status import LearnerStatus, PeerStatus, read_learner_status
 from alphaedge.edge.transport.client import PeerClient
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
@@ -83,8 +86,12 @@ class EdgeLog:
 
 
 def forge(answer: bytes, change: Callable[[dict[str, torch.Tensor]], None] | None = None, **metadata: Any) -> bytes:
-    """Change the tensors or the metadata of an honest answer."""
+    """Change the tensors or the metadata of an honest answer. The dense part is unpacked, whatever its precision."""
     tensors = {name: tensor.clone() for name, tensor in load(answer).items()}
+    if "dense" in tensors and tensors["dense"].dtype == torch.uint8:
+        packed = len(zlib.decompress(tensors["dense"].numpy().tobytes()))
+        size = next(size for size in range(packed + 1) if dense_bytes(size, 0, "int8") == packed)
+        tensors["dense"] = unpack_dense(tensors["dense"], size, torch.float32)
     if change is not None:
         change(tensors)
     header = json.loads(answer[8 : 8 + int.from_bytes(answer[:8], "little")])

@@ -13,7 +13,8 @@ from alphaedge.monitoring.vitals import Vitals
 from .learning.private import released
 from .processes import CONFIG, Edge, fleet_of, restored, teach, wait_for
 
-METHOD: dict[str, Any] = {**CONFIG["method"], "privacy": {"epsilon": 80.0, "tables": ["item"], "tally_batches": 1}}
+PRIVACY = {"epsilon": 80.0, "tables": ["item"], "tally_batches": 1}
+METHOD: dict[str, Any] = {**CONFIG["method"], "precision": "full", "privacy": PRIVACY}
 PERIODS = 6  # the first lot, of ten batches, is complete in the third
 
 

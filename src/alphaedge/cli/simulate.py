@@ -89,7 +89,7 @@ def simulate(
         str | None, option("Memory for all processes together, such as 8G. Default: as it comes.", metavar="SIZE")
     ] = None,
     aggregate_every: Annotated[
-        int | None, option("E: batches per aggregation. Default: 10; 5 to 10 for a table.", panel=_METHOD)
+        int | None, option("E: batches per aggregation. Default: 5; 2 to 5 for a table.", panel=_METHOD)
     ] = None,
     peers: Annotated[int | None, option("K: neighbours of an edge. Default: 5.", panel=_METHOD)] = None,
     replace: Annotated[int | None, option("K': neighbours replaced per selection. Default: 1.", panel=_METHOD)] = None,

@@ -18,6 +18,7 @@ from alphaedge.edge.learning.loop import LearningLoop
 from alphaedge.edge.learning.publication import PulledModel, PullRequest
 from alphaedge.edge.learning.rollback import roll_back
 from alphaedge.edge.peers import everything
+from alphaedge.edge.peers.number_format import unpack_dense, unpack_rows
 from alphaedge.edge.peers.pulls import Pulls
 from alphaedge.edge.peers.wire import pack_request, unpack_answer
 from alphaedge.edge.peers.wire_keys import KeyCipher
@@ -205,5 +206,9 @@ def test_an_edge_without_privacy_does_not_say_which_ids_it_has_rows_of(tmp_path:
     )
     about, tensors = unpack_answer(answer)
     assert about.number == 1
-    assert torch.equal(tensors["dense"].float(), loop.learner.publication.dense)
-    assert [len(tensors[f"rows.{t}"]) for t in range(2)] == [0, 0]
+    dense = loop.learner.publication.dense
+    assert torch.equal(unpack_dense(tensors["dense"], len(dense), dense.dtype), dense)
+    for t, table in enumerate(loop.learner.tables):
+        told = table.published.shape[1]
+        empty = unpack_rows(tensors[f"rows.{t}"], t, count=0, width=table.width, told=told, dtype=dense.dtype)
+        assert [len(part) for part in empty] == [0, 0]

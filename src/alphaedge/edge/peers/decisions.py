@@ -99,7 +99,7 @@ class PeerDecisions:
         self._ticket = 0
         self._now = 0.0
         self._pulled_at: dict[str, float] = {}  # by peer, the last pull for a round
-        self._had_round = False  # since the start
+        self._from_before: Sequence[str] | None = None  # the neighbours at the start, until a round
         self._began = self._announced = 0.0
         self._known_since = math.inf  # when peers were first heard of
         self._asked = 0.0  # when peers were last asked for models to start from
@@ -134,7 +134,7 @@ class PeerDecisions:
                 pulls = [] if self._pulls_ahead else self._pull_neighbours(event.neighbours)
                 return pulls or [self._finish_round()]
             case RoundFinished():
-                self.phase, self._had_round = "learning", True
+                self.phase, self._from_before = "learning", ()
                 self._pulls["round"].keep(event.neighbours)
                 self._announced = -math.inf if self._announces_mix else self._announced
                 return []
@@ -268,9 +268,12 @@ class PeerDecisions:
         An edge that starts in the state of a simulation holds none of their models, and the moment to pull for its
         first round may have been before it started.
         """
-        if self.phase != "learning" or not self._pulls_ahead or self._had_round:
+        if self._from_before is None:
+            self._from_before = self._seen.neighbours
+        if self.phase != "learning" or not self._pulls_ahead or not self._from_before:
             return []
-        near = [j for j in self._seen.neighbours if j not in self._pulled_at and j in self._teachers()]
+        teachers = self._teachers()
+        near = [j for j in self._from_before if j not in self._pulled_at and j in teachers]
         self._pulled_at |= dict.fromkeys(near, self._now)
         return [self._pull("round", j) for j in near]
 

@@ -37,7 +37,7 @@ NOT_RUN: Mapping[tuple[str, str], str] = {
     ("how-to/containers.md", "docker build"): "needs a container engine; tests/test_deploy.py has what can be tried",
     ("how-to/containers.md", "docker compose"): "needs a container engine; tests/test_deploy.py has what can be tried",
     ("how-to/devices.md", "alphaedge simulate --device cuda"): "needs a GPU",
-    ("results/README.md", "alphaedge reproduce all"): "94 minutes; the README's test runs it in a short form",
+    ("results/README.md", "alphaedge reproduce table1"): "two hours; the README's test runs it in a short form",
     ("results/peers.md", "python -m benchmarks.peers"): "installs five frameworks; test_documented.py runs it in short",
 }
 # Programs that a page needs and a machine may lack. Without them the page is skipped; in CI it fails.

@@ -67,9 +67,10 @@ def compress_dense(numbers: Tensor, residual: Tensor, precision: Precision) -> C
     return Compressed(torch.where(uneven, rounded, found.published), torch.where(uneven, 0, found.residual))
 
 
-def is_int8(dense: Tensor) -> bool:
-    """Whether a published dense part [D] is one in int8: codes and scales then follow from its numbers."""
-    return torch.equal(expand(quantise(dense, BLOCK), BLOCK, dense.dtype), dense)
+def dense_codes(dense: Tensor) -> Codes | None:
+    """The codes of a dense part [D] that was published in int8; None if it was published in bfloat16."""
+    made = quantise(dense, BLOCK)
+    return made if torch.equal(expand(made, BLOCK, dense.dtype), dense) else None
 
 
 def _is_uneven(numbers: Tensor, codes: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alphaedge.core.compression import BLOCK, Codes, Precision, dense_bytes, expand, is_int8, quantise, row_bytes
+from alphaedge.core.compression import BLOCK, Codes, Precision, dense_bytes, dense_codes, expand, quantise, row_bytes
 from alphaedge.core.tally import COLUMNS
 from alphaedge.errors import ModelRefused
 
@@ -24,8 +24,7 @@ _NO_BYTES: Final = torch.empty(0, dtype=torch.uint8)
 
 def pack_dense(dense: Tensor, precision: Precision) -> Tensor:
     """A published dense part as a tensor of an answer."""
-    if precision == "int8" and is_int8(dense):
-        made = quantise(dense, BLOCK)
+    if precision == "int8" and (made := dense_codes(dense)) is not None:
         return _deflate([made.codes, *_planes(made.scales)])
     return dense if precision == "full" else dense.bfloat16()
 

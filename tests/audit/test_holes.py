@@ -1,5 +1,6 @@
 """What one user can do to what peers see, read as an attacker: each test is an attack on the mechanism itself."""
 
+from collections.abc import Sequence
 from math import sqrt
 
 import torch
@@ -20,8 +21,8 @@ from alphaedge.core.state import ModelState
 from alphaedge.models.deepfm import deepfm
 
 
-def silence(edge: int, *shape: int) -> Tensor:
-    return torch.zeros(*shape)
+def silence(edges: Sequence[int], *shape: int) -> Tensor:
+    return torch.zeros(len(edges), *shape)
 
 
 def user_sum(labels: list[float], users: list[int], inputs: Tensor) -> Tensor:

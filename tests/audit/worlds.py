@@ -52,7 +52,7 @@ def shop(seed: int = 0, lots: int = LOTS) -> World:
 
 def silence(_: int) -> Noise:
     """Noise that is switched off."""
-    return lambda edge, *shape: torch.zeros(*shape)
+    return lambda edges, *shape: torch.zeros(len(edges), *shape)
 
 
 class Quieter:
@@ -62,4 +62,4 @@ class Quieter:
         self.by, self.generator = by, torch.Generator().manual_seed(seed)
 
     def __call__(self, step: int) -> Noise:
-        return lambda edge, *shape: self.by * torch.randn(*shape, generator=self.generator)
+        return lambda edges, *shape: self.by * torch.randn(len(edges), *shape, generator=self.generator)

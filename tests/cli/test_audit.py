@@ -1,7 +1,7 @@
 """``alphaedge audit``: what it prints, its exit code, and mistakes that end with one clear line."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -35,8 +35,8 @@ class Silence:
     def __init__(self, names: list[str]) -> None:
         self.names = names
 
-    def __call__(self, edge: int, *shape: int) -> Tensor:
-        return torch.zeros(*shape)
+    def __call__(self, edges: Sequence[int], *shape: int) -> Tensor:
+        return torch.zeros(len(edges), *shape)
 
 
 def test_it_says_that_a_promise_stands_and_what_peers_learn_with_and_without(config: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_live_edge_is_audited_by_its_own_folder(tmp_path: Path) -> None:
 def test_a_live_edge_whose_noise_is_missing_breaks_its_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = edge_folder(tmp_path, 12, 0, method=PRIVATE)
     assert audit("--edge-config", str(path), "--canaries", "100").exit_code == 0
-    monkeypatch.setattr(LotNoise, "__call__", lambda self, edge, *shape: torch.zeros(*shape))
+    monkeypatch.setattr(LotNoise, "__call__", lambda self, edges, *shape: torch.zeros(len(edges), *shape))
     result = audit("--edge-config", str(path), "--canaries", "100", "--json", "-")
     assert result.exit_code == 1, result.output
     found = json.loads(result.stdout)

@@ -47,13 +47,15 @@ class SeededNoise:
         seeds = [random.Random(name).getrandbits(63) for name in names]
         self._generators = [np.random.Generator(np.random.SFC64(seed)) for seed in seeds]
 
-    def __call__(self, edge: int, *shape: int) -> Tensor:
+    def __call__(self, edges: Sequence[int], *shape: int) -> Tensor:
         """See ``core.privacy.noise.Noise``."""
-        generator = self._generators[edge]
-        if pairs(shape) < FEW_PAIRS:
-            return torch.from_numpy(generator.standard_normal(shape))
-        uniform = generator.random((2, pairs(shape)))
-        np.subtract(1, uniform[0], out=uniform[0])  # from above 0
+        generators, wanted = [self._generators[edge] for edge in edges], pairs(shape)
+        if wanted < FEW_PAIRS:
+            return torch.stack([torch.from_numpy(own.standard_normal(shape)) for own in generators])
+        uniform = np.empty((len(generators), 2, wanted))
+        for own, numbers in zip(generators, uniform, strict=True):
+            own.random(out=numbers)
+        np.subtract(1, uniform[:, 0], out=uniform[:, 0])  # from above 0
         return normal(uniform, *shape)
 
 

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from alphaedge.core.batch import Batch, compact
@@ -11,7 +13,7 @@ from alphaedge.core.fields import Field
 from alphaedge.core.model import IdTable, Model
 from alphaedge.core.privacy.clipping import lengths, user_lengths, weighted_sum
 from alphaedge.core.privacy.lot import Lot
-from alphaedge.core.privacy.per_example import PerExampleGradients
+from alphaedge.core.privacy.per_example import Linear, PerExample, PerExampleGradients
 from alphaedge.core.state import ModelState
 from alphaedge.errors import ModelError
 from alphaedge.models.deepfm import deepfm
@@ -118,11 +120,39 @@ def test_lengths_and_sums_are_those_of_written_out_gradients(build: Callable[[],
     everybody = torch.ones(EDGES, EVENTS, dtype=torch.bool)
     lot = Lot.of_users(batch, users, everybody) if units else Lot.of_events(batch)
     together = (lot.users.unsqueeze(2) == lot.users.unsqueeze(1)).float()
-    own = user_lengths(found, lot, torch.ones(EDGES, EVENTS)) if units else lengths(found)
-    torch.testing.assert_close(own, (together @ expected).norm(dim=2), rtol=1e-4, atol=1e-5)
+    own = lengths(found)
+    own = user_lengths(found, own, lot, torch.ones(EDGES, EVENTS)) if units else own
+    # Lengths of users have room for rounding (test_no_user_is_longer_than_rounding_says).
+    torch.testing.assert_close(own, (together @ expected).norm(dim=2), rtol=1e-3 if units else 1e-4, atol=1e-5)
     weights = torch.rand(EDGES, EVENTS)
     summed = weighted_sum(found, weights, model.dense_size)
     torch.testing.assert_close(summed, (weights.unsqueeze(2) * expected).sum(1), rtol=1e-4, atol=1e-5)
+
+
+@given(seed=st.integers(0, 10_000), examples=st.integers(2, 7), cancels=st.sampled_from([1.0, 1e-3, 1e-6, 0.0]))
+def test_no_user_is_longer_than_rounding_says(seed: int, examples: int, cancels: float) -> None:
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(1, *shape, generator=generator)
+
+    slopes, inputs, rest = draw(examples, 5), draw(examples, 40).abs() * 30, draw(examples, 6)
+    for part in (slopes, inputs, rest):  # each example but the first nearly repeats it
+        part[:, 1:] = part[:, :1] + cancels * part[:, 1:]
+    signs = torch.ones(1, examples, 1)
+    signs[:, examples // 2 :] = -1  # and half of them take back what the others add
+    layer = Linear(slopes * signs, inputs, slice(0, 200), slice(200, 205))
+    found = PerExample([layer], rest * signs, torch.arange(205, 211), (), draw(examples))
+    batch = Batch((draw(examples, 1),), (), draw(examples))
+    lot = Lot.of_users(batch, torch.zeros(1, examples, dtype=torch.long), torch.ones(1, examples, dtype=torch.bool))
+    weights = torch.rand(1, examples, generator=generator)
+    whole = [torch.einsum("ka,kb->kab", layer.slopes[0].double(), inputs[0].double()).flatten(1)]
+    whole += [layer.slopes[0].double(), found.rest[0].double()]
+    truth = float((weights[0].double() @ torch.cat(whole, dim=1)).norm())
+    said = user_lengths(found, lengths(found), lot, weights)
+    assert truth <= float(said.min()) * (1 + 1e-6)
+    most = float((lengths(found) * weights).sum())
+    assert float(said.max()) <= truth + 0.01 * most
 
 
 def test_layers_that_are_called_once_with_a_vector_are_never_written_out() -> None:

@@ -1,7 +1,7 @@
 """A private step is Opacus', nobody moves it by more than the clips allow, and rows tell nothing but noisy tallies."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from unittest import mock
 
@@ -36,9 +36,9 @@ ITEMS = 1  # the number of the table of items
 LOT = 40
 
 
-def silence(edge: int, *shape: int) -> Tensor:
+def silence(edges: Sequence[int], *shape: int) -> Tensor:
     """No noise at all."""
-    return torch.zeros(*shape)
+    return torch.zeros(len(edges), *shape)
 
 
 def next_part(parts: Iterator[Tensor], std: float, reference: Tensor, **_: object) -> Tensor:
@@ -52,8 +52,8 @@ class Loud:
     def __init__(self, seed: int) -> None:
         self.generator = torch.Generator().manual_seed(seed)
 
-    def __call__(self, edge: int, *shape: int) -> Tensor:
-        return torch.randn(*shape, generator=self.generator, dtype=torch.float64)
+    def __call__(self, edges: Sequence[int], *shape: int) -> Tensor:
+        return torch.randn(len(edges), *shape, generator=self.generator, dtype=torch.float64)
 
 
 def shop(privacy: Privacy) -> PrivateLearning:
@@ -98,7 +98,7 @@ def test_one_private_step_is_that_of_opacus_on_the_same_gradients_and_noise() ->
         inputs, labels = torch.randn(1, LOT, 4), 5 * torch.randn(1, LOT)
         batch = Batch((inputs,), (), labels)
         private.step(released, torch.tensor([0]), Lot.of_events(batch), Loud(step))
-        drawn = Loud(step)(0, model.dense_size).float()
+        drawn = Loud(step)([0], model.dense_size)[0].float()
         noise = partial(next_part, iter(model.unpack_dense(drawn)))
         with mock.patch("opacus.optimizers.optimizer._generate_noise", noise):
             optimizer.zero_grad()

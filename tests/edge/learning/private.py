@@ -1,6 +1,6 @@
 """Live edges with privacy on, for tests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -28,20 +28,20 @@ class SimulatedNoise:
         self._noise = SeededNoise([f"0/{edge}/{(first - 1) // SIZE}/noise"])
         self._tables = 0  # asked for so far
 
-    def __call__(self, edge: int, *shape: int) -> Tensor:
+    def __call__(self, edges: Sequence[int], *shape: int) -> Tensor:
         private = released(self._learner)
         mechanism = private.learning.mechanism
         is_first = bool(mechanism.scale_noise) and not bool(private.released.scaled[0])
         if len(shape) < 2 or is_first:
-            return self._noise(0, *shape)
+            return self._noise([0], *shape)
         t = mechanism.tables[self._tables % len(mechanism.tables)]
         self._tables += 1
         named = self._world.batches.own_rows[t].named[self._edge].tolist()
-        drawn, found = self._noise(0, len(named), *shape[1:]), torch.zeros(shape)
+        drawn, found = self._noise([0], len(named), *shape[1:])[0], torch.zeros(shape)
         place = {number: row for row, number in enumerate(named[:-1])}
         for row, key in enumerate(self._learner.tables[t].numbering.keys_by_row()):
             found[row] = drawn[place[key]]
-        return found
+        return found.unsqueeze(0)
 
 
 def released(learner: Learner) -> PrivateRelease:

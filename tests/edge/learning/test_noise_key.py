@@ -14,23 +14,23 @@ SECRET = bytes(range(32))
 
 
 def test_the_same_lot_gets_the_same_noise_and_any_other_gets_another() -> None:
-    first = SecretNoise(SECRET, "terms")(7)(0, 1000)
-    assert torch.equal(first, SecretNoise(SECRET, "terms")(7)(0, 1000))
+    first = SecretNoise(SECRET, "terms")(7)([0], 1000)
+    assert torch.equal(first, SecretNoise(SECRET, "terms")(7)([0], 1000))
     others = [
         SecretNoise(SECRET, "terms")(8),
         SecretNoise(SECRET, "other terms")(7),
         SecretNoise(bytes(32), "terms")(7),
     ]
     for other in others:
-        drawn = other(0, 1000)
-        assert abs(float(torch.corrcoef(torch.stack([first, drawn]))[0, 1])) < 0.15
+        drawn = other([0], 1000)
+        assert abs(float(torch.corrcoef(torch.cat([first, drawn]))[0, 1])) < 0.15
     stream = SecretNoise(SECRET, "terms")(7)
-    assert not torch.equal(stream(0, 10), stream(0, 10)), "a stream goes on"
+    assert not torch.equal(stream([0], 10), stream([0], 10)), "a stream goes on"
 
 
 def test_the_noise_is_standard_normal() -> None:
-    drawn = SecretNoise(SECRET, "terms")(1)(0, 1000, 501)
-    assert drawn.shape == (1000, 501)
+    drawn = SecretNoise(SECRET, "terms")(1)([0], 1000, 501)
+    assert drawn.shape == (1, 1000, 501)
     assert drawn.dtype == torch.float64
     assert abs(float(drawn.mean())) < 0.006  # four standard errors
     assert abs(float(drawn.var()) - 1) < 0.01

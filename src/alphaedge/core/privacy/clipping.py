@@ -26,7 +26,7 @@ def clip_weights(found: PerExample, own: Tensor, lot: Lot, clip: float) -> Tenso
     clipped as a whole. Without the first, an example of enormous length would leave nothing of other sums but rounding.
     """
     weights = shrink(own, clip) * lot.counts
-    return shrink(user_lengths(found, lot, weights), clip) * weights if lot.units else weights
+    return shrink(user_lengths(found, own, lot, weights), clip) * weights if lot.units else weights
 
 
 def lengths(found: PerExample) -> Tensor:
@@ -38,27 +38,41 @@ def lengths(found: PerExample) -> Tensor:
     return squares.sqrt()
 
 
-def user_lengths(found: PerExample, lot: Lot, weights: Tensor) -> Tensor:
-    """The length of the sum of all examples of an example's user, by weights [k, L]; in double precision.
+def user_lengths(found: PerExample, own: Tensor, lot: Lot, weights: Tensor) -> Tensor:
+    """At least the length of the sum of all examples of an example's user, by weights [k, L]; own: ``lengths(found)``.
 
     With w_i the weights, d_i and a_i the factors by each linear layer l, and r_i the rest,
 
         |G_u|^2 = sum_ij w_i w_j sum_l <d_i, d_j> <a_i, a_j> + |sum_i w_i r_i|^2        over examples i, j of user u
 
-    What cancels in the sum does not cancel in its terms, and the rounding of terms must not pass for a short sum.
+    What cancels in the sum does not cancel in its terms, and the rounding of terms must not pass for a short sum. So
+    the most that it can have taken off is added: n operations on each term, each off by a share of at most e, change
+    |G_u|^2 by at most n e (sum_i w_i |g_i|)^2 / (1 - n e) (Higham, "Accuracy and Stability of Numerical Algorithms",
+    2002, section 3.1).
     """
-    squares = torch.zeros(weights.numel(), dtype=torch.float64, device=weights.device)  # by number of the user
+    squares = torch.zeros_like(weights).flatten()  # by number of the user
     for some in lot.by_user():
-        scale = (weights.take(some.examples) * some.there).double().unsqueeze(2)
+        scale = (weights.take(some.examples) * some.there).unsqueeze(2)
         products = scale.new_zeros(*some.examples.shape, some.examples.shape[1])
         for linear in found.linears:
-            slopes, inputs = some.of(linear.slopes).double(), some.of(linear.inputs).double()
+            slopes, inputs = some.of(linear.slopes), some.of(linear.inputs)
             products.addcmul_(torch.bmm(slopes, slopes.mT), torch.bmm(inputs, inputs.mT).add_(linear.bias is not None))
-        own = products.mul_(scale).mul_(scale.mT).sum((1, 2))
+        counts = scale > 0
+        products.masked_fill_(~(counts & counts.mT), 0)  # those of an example of enormous length are not finite
+        total = products.mul_(scale).mul_(scale.mT).sum((1, 2))
         if len(found.places):
-            own += torch.bmm(scale.mT, some.of(found.rest).double()).square().sum((1, 2))
-        squares[some.users] = own
-    return squares.clamp(min=0).sqrt().to(weights.dtype)[lot.users]
+            total += torch.bmm(scale.mT, some.of(found.rest)).double().square().sum((1, 2)).to(total.dtype)
+        most = (own.take(some.examples).unsqueeze(2) * scale).masked_fill_(~counts, 0).sum((1, 2))
+        squares[some.users] = total.clamp(min=0) + _rounding(found, some.examples.shape[1], own.dtype) * most.square()
+    return squares.sqrt()[lot.users]
+
+
+def _rounding(found: PerExample, examples: int, dtype: torch.dtype) -> float:
+    """What a squared length of so many examples may be off, as a share of the square of all their lengths."""
+    longest = max((one.slopes.shape[2] + one.inputs.shape[2] for one in found.linears), default=0)
+    operations = longest + len(found.linears) + examples**2 + 8
+    share = operations * torch.finfo(dtype).eps
+    return share / (1 - share)
 
 
 def weighted_sum(found: PerExample, weights: Tensor, size: int) -> Tensor:

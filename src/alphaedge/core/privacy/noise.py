@@ -17,16 +17,15 @@ from torch import Tensor
 class Noise(Protocol):
     """Standard normal numbers in double precision, which nobody can predict who must not know them."""
 
-    def __call__(self, edge: int, *shape: int) -> Tensor:
-        """Numbers of that shape for the ``edge``-th of the edges of a step."""
+    def __call__(self, edges: Sequence[int], *shape: int) -> Tensor:
+        """Numbers [len(edges), *shape] for some of the edges of a step, each from a stream of its own."""
         ...
 
 
 def with_noise(sums: Tensor, deviation: float, noise: Noise) -> Tensor:
-    """Sums [k, ...] with noise of that standard deviation, in place: added in double precision, edge by edge."""
-    for edge, own in enumerate(sums.unbind(0)):
-        own.add_(noise(edge, *own.shape).to(own.device), alpha=deviation)
-    return sums
+    """Sums [k, ...] with noise of that standard deviation, in place: added in double precision."""
+    drawn = noise(range(len(sums)), *sums.shape[1:]).to(sums.device)
+    return sums.copy_(sums.double().add_(drawn, alpha=deviation))
 
 
 def pairs(shape: Sequence[int]) -> int:
@@ -35,7 +34,7 @@ def pairs(shape: Sequence[int]) -> int:
 
 
 def normal(uniform: NDArray[np.float64], *shape: int) -> Tensor:
-    """Standard normal numbers of a shape, from ``pairs(shape)`` pairs (u, v) of uniform ones, [2, pairs].
+    """Standard normal numbers [k, *shape], from ``pairs(shape)`` pairs (u, v) of uniform ones for each, [k, 2, pairs].
 
     u is from above 0 to 1, v from 0 to below 1. A pair gives two, up to 8.5 deviations (Box and Muller, 1958):
 
@@ -44,7 +43,7 @@ def normal(uniform: NDArray[np.float64], *shape: int) -> Tensor:
 
     One tangent takes less time than a sine and a cosine. Works in place: ``uniform`` is lost.
     """
-    radius, tangent = uniform
+    radius, tangent = uniform[:, 0], uniform[:, 1]
     np.log(radius, out=radius)
     radius *= -2
     np.sqrt(radius, out=radius)
@@ -56,4 +55,4 @@ def normal(uniform: NDArray[np.float64], *shape: int) -> Tensor:
     twice += twice
     tangent *= twice
     np.subtract(twice, radius, out=radius)
-    return torch.from_numpy(uniform.reshape(-1)[: prod(shape)]).view(shape)
+    return torch.from_numpy(uniform.reshape(len(uniform), -1)[:, : prod(shape)]).reshape(len(uniform), *shape)

@@ -57,7 +57,7 @@ def add_tallies(
         for edge in (times > 0).nonzero().flatten().tolist():
             waiting, seen = whole[edge, :, COLUMNS:], since[edge] > 0
             there_now, spread = seen | (waiting[:, 0] > 0), (~seen * times[edge] + seen).sqrt().unsqueeze(1)
-            drawn = mechanism.tally_noise * spread.double() * noise(edge, *waiting.shape).to(whole.device)
+            drawn = mechanism.tally_noise * spread.double() * noise([edge], *waiting.shape)[0].to(whole.device)
             told = (whole[edge, :, :COLUMNS] + waiting).double() + drawn * there_now.unsqueeze(1)
             whole[edge, :, :COLUMNS] = told.to(whole.dtype)
             since[edge] = there_now * times[edge]

@@ -7,6 +7,8 @@ gets the same noise, and whoever lacks the file can't predict it. Whoever has th
 
 import hashlib
 import os
+from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 from typing import Final, final
 
@@ -69,11 +71,12 @@ class LotNoise:
     def __init__(self, key: bytes) -> None:
         self._stream = Cipher(ChaCha20(key, NONCE), mode=None).encryptor()
 
-    def __call__(self, edge: int, *shape: int) -> Tensor:
+    def __call__(self, edges: Sequence[int], *shape: int) -> Tensor:
         """The next numbers of the stream, in that shape. A live edge is the only one of its steps."""
-        bits = np.frombuffer(self._stream.update(bytes(2 * NUMBER_BYTES * pairs(shape))), "<u8")
-        uniform = ((bits >> 11).astype(np.float64) * UNIT).reshape(2, -1)
-        uniform[0] += UNIT  # from above 0
+        size = len(edges), 2, pairs(shape)
+        bits = np.frombuffer(self._stream.update(bytes(NUMBER_BYTES * prod(size))), "<u8")
+        uniform = ((bits >> 11).astype(np.float64) * UNIT).reshape(size)
+        uniform[:, 0] += UNIT  # from above 0
         return normal(uniform, *shape)
 
 

@@ -69,7 +69,7 @@ class PrivateFleet(Fleet):
             name=name,
             seed=0,
             capacities=rows,
-            secrets=Secrets(SIZE, lambda first: self.noise(made, first)),
+            secrets=Secrets(SIZE, lambda first, _: self.noise(made, first)),
         )
         return made
 

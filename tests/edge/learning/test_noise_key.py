@@ -20,6 +20,7 @@ def test_the_same_lot_gets_the_same_noise_and_any_other_gets_another() -> None:
         SecretNoise(SECRET, "terms")(8),
         SecretNoise(SECRET, "other terms")(7),
         SecretNoise(bytes(32), "terms")(7),
+        SecretNoise(SECRET, "terms")(7, b"a digest"),
     ]
     for other in others:
         drawn = other([0], 1000)
@@ -66,4 +67,4 @@ def test_a_lost_secret_is_refused_with_what_to_do(tmp_path: Path) -> None:
 
 def test_a_learner_that_publishes_nothing_has_no_noise() -> None:
     with pytest.raises(CheckpointError, match="no noise for the lot from event 3 on"):
-        no_noise(3)
+        no_noise(3, b"")

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from alphaedge.edge.learning.checkpoints import Checkpoints
 from alphaedge.edge.learning.learner import Learner
 from alphaedge.edge.learning.ledger_file import FILE, read_note
 from alphaedge.edge.learning.loop import LearningLoop
+from alphaedge.edge.learning.noise_key import LotNoise
 from alphaedge.edge.learning.rollback import MAX_UNDONE
 from alphaedge.errors import CheckpointError, RolledBack
 
@@ -120,6 +122,39 @@ def test_an_edge_that_is_killed_after_a_private_step_releases_the_same_again(tmp
     assert_same(killed.learner, calm.learner)
     assert released(killed.learner).spent == note.spent
     assert released(killed.learner).ledger.taken == note.taken
+
+
+def test_a_restored_copy_that_meets_other_events_draws_other_noise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two releases with the same noise, subtracted, would show the events of both."""
+    keys: list[bytes] = []
+    made = LotNoise.__init__
+
+    def note(self: LotNoise, key: bytes) -> None:
+        keys.append(key)
+        made(self, key)
+
+    monkeypatch.setattr(LotNoise, "__init__", note)
+    loop = learning(tmp_path / "one", ROUNDS * EVERY, method=private_method())
+    for _ in range(ROUNDS - 1):
+        a_round(loop)
+    spent = released(loop.learner).spent
+    for name in ("same", "other label", "other model"):
+        shutil.copytree(tmp_path / "one", tmp_path / name)
+    with sqlite3.connect(tmp_path / "other label" / "data" / "journal.db") as journal:
+        journal.execute("update feedback set label = 1 - label where number = ?", (spent + 1,))
+    drawn = []
+    for name in ("one", "same", "other label", "other model"):
+        restored = again(tmp_path / name)
+        if name == "other model":
+            released(restored.learner).models.dense[0, 0] += 1
+        keys.clear()
+        a_round(restored)
+        assert keys, "the lot's number is the same in all"
+        drawn.append(keys[0])
+    assert drawn[0] == drawn[1]
+    assert len(set(drawn)) == 3
 
 
 def test_no_publication_is_there_before_its_ledger_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ STATUS_INTERVAL_SECONDS: Final = 1.0
 RECENT_BATCHES: Final = 20  # whose scores make the recent score
 
 
-def make_learner(config: EdgeConfig, gradients: Gradients, noise: Callable[[int], Noise] = no_noise) -> Learner:
+def make_learner(config: EdgeConfig, gradients: Gradients, noise: Callable[[int, bytes], Noise] = no_noise) -> Learner:
     """Make the learner of an edge, which has learned nothing yet. noise: that of its private steps, if it takes any."""
     model, sizes = gradients.model, {f.name: f.size for f in config.model.fields}
     return Learner(

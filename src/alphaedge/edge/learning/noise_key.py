@@ -1,8 +1,10 @@
 """The noise of an edge's private steps, from a secret that never leaves it.
 
-The secret is 32 bytes in ``noise.key``, made once. With the number of a lot's first event it gives the key of a
-ChaCha20 keystream, and the stream's numbers give normal ones (``core.privacy.noise``). So the same lot always
-gets the same noise, and whoever lacks the file can't predict it. Whoever has the file can take the noise off again.
+The secret is 32 bytes in ``noise.key``, made once. With the number of a lot's first event, and a digest of all that its
+step reads, it gives the key of a ChaCha20 keystream, and the stream's numbers give normal ones
+(``core.privacy.noise``). So the same step always gets the same noise, and any other step gets another, even where an
+old copy of the data folder numbers new events like earlier ones: two releases with the same noise could be subtracted.
+Whoever lacks the file can't predict the noise; whoever has it can take the noise off again.
 """
 
 import hashlib
@@ -58,9 +60,9 @@ class SecretNoise:
     def __init__(self, secret: bytes, terms: str) -> None:
         self._secret, self._terms = secret, terms.encode()
 
-    def __call__(self, first: int) -> "LotNoise":
-        """The noise of the lot whose first event has this number."""
-        message = first.to_bytes(8, "little") + self._terms
+    def __call__(self, first: int, read: bytes = b"") -> "LotNoise":
+        """The noise of the lot whose first event has this number. read: a digest of all that its step reads."""
+        message = first.to_bytes(8, "little") + len(read).to_bytes(1, "little") + read + self._terms
         return LotNoise(hashlib.blake2b(message, key=self._secret, digest_size=32, person=b"noise of a lot").digest())
 
 
@@ -80,6 +82,6 @@ class LotNoise:
         return normal(uniform, *shape)
 
 
-def no_noise(first: int) -> LotNoise:
+def no_noise(first: int, _: bytes) -> LotNoise:
     """For a learner that publishes nothing; it can't take a private step."""
     raise CheckpointError(f"there is no noise for the lot from event {first} on")

@@ -1,10 +1,11 @@
 """What a live edge with privacy on publishes in the place of its model (``core.privacy.release``).
 
 Batches wait for their lot in the order in which they were learned. The private steps that they allow are taken when the
-edge publishes. Everything that a step reads is in the checkpoint or in the journal, and its noise follows from the
-lot's first event, so a restart takes the same steps with the same noise.
+edge publishes. Everything that a step reads is in the checkpoint or in the journal, and its noise follows from that, so
+a restart takes the same steps with the same noise.
 """
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, final
 
@@ -35,10 +36,10 @@ ONLY = torch.tensor([0])  # a live edge is a stack of one
 
 class Secrets(NamedTuple):
     """What private steps need besides the method. batch_size: events of a batch. noise: that of a lot, by the number
-    of its first event; the same number gives the same noise."""
+    of its first event and a digest of all that the step reads; the same of both gives the same noise."""
 
     batch_size: int
-    noise: Callable[[int], Noise]
+    noise: Callable[[int, bytes], Noise]
 
 
 @final
@@ -119,11 +120,25 @@ class PrivateRelease:
                 break
             self.ledger.open(window, self.learning.period(self.released, 0))
             self._fit()
-            noise = self.secrets.noise(lot[0].first)
-            self.learning.step(self.released, ONLY, self._lot(lot, tables), noise)
+            events = self._lot(lot, tables)
+            noise = self.secrets.noise(lot[0].first, self._digest(lot, events))
+            self.learning.step(self.released, ONLY, events, noise)
             self.records += sum(len(examples.labels) for examples in lot)
             self.spent, stepped = lot[-1].last, True
         return stepped
+
+    def _digest(self, lot: Sequence[Examples], events: Lot) -> bytes:
+        """A digest of all that the private step on a lot reads: its events, and the released model before it."""
+        released, found = self.released, hashlib.blake2b(digest_size=32)
+        for tensor in (
+            *(part for examples in lot for part in (*examples.inputs, examples.labels)),
+            *(events.users, events.counts, events.tally_counts),
+            *(released.models.dense, *released.models.buffers.values(), released.models.steps),
+            *(*released.counts, *released.there, released.scaled),
+        ):
+            found.update(repr((tensor.dtype, *tensor.shape)).encode())
+            found.update(tensor.contiguous().numpy().tobytes())
+        return found.digest()
 
     def _lot(self, lot: Sequence[Examples], tables: Sequence[IdRows]) -> Lot:
         parts = [self._batch(examples, tables) for examples in lot]

@@ -21,9 +21,9 @@ class Promise:
         self._since = self._noted = 0  # ``spent`` of the last checkpoint, and of the ledger on disk
         self._said = False  # that the budget is spent
 
-    def noise(self, first: int) -> LotNoise:
-        """The noise of the lot whose first event has this number."""
-        return (self._noise or no_noise)(first)
+    def noise(self, first: int, read: bytes) -> LotNoise:
+        """The noise of the lot whose first event has this number. read: a digest of all that its step reads."""
+        return (self._noise or no_noise)(first, read)
 
     def take_up(self, learner: Learner) -> None:
         """Begin with a restored state. It must not publish again, with other noise, what was published before."""

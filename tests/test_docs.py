@@ -57,6 +57,13 @@ def inline(page: str) -> list[str]:
     return re.findall(r"`([^`\n]+)`", re.sub(r"(?ms)^```.*?^```$", "", hand_written(page)))
 
 
+def test_every_decision_is_in_the_index_by_its_title() -> None:
+    index = (DOCS / "decisions" / "index.md").read_text()
+    for path in sorted((DOCS / "decisions").glob("0*.md")):
+        number, title = path.read_text().splitlines()[0].removeprefix("# ").split(". ", 1)
+        assert f"| [{int(number)}. {title}]({path.name}) |" in index
+
+
 def test_every_block_is_of_a_language_that_is_looked_at() -> None:
     assert {b.language for page in pages() for b in blocks(page)} <= LANGUAGES
 

@@ -47,12 +47,24 @@ def _draw_bars(axes: Axes, found: Mapping[str, Mapping[str, Any]]) -> None:
 
 def _draw_points(axes: Axes, found: Mapping[str, Mapping[str, Any]]) -> None:
     style_axes(axes)
-    for name, one in found.items():
-        rate, auc = float(one["examples_per_second"]), float(one["auc"])
+    points = {name: (float(one["examples_per_second"]), float(one["auc"])) for name, one in found.items()}
+    for name, (rate, auc) in points.items():
         axes.plot(rate, auc, linestyle="", markersize=7, **style_of(name).markers())
-        axes.annotate(NAMES[name], (rate, auc), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=8)
-    axes.margins(y=0.15)
-    axes.set_xlim(0, 1.2 * max(float(one["examples_per_second"]) for one in found.values()))
+        away = -15 if _is_crowded(points[name], list(points.values())) else 7
+        axes.annotate(NAMES[name], (rate, auc), xytext=(0, away), textcoords="offset points", ha="center", fontsize=8)
+    axes.margins(y=0.2)
+    axes.set_xlim(0, 1.2 * max(rate for rate, _ in points.values()))
     axes.set_xlabel("examples per second")
     axes.set_ylabel("AUC")
     axes.set_title("Online learners, one stream", fontsize=10)
+
+
+def _is_crowded(point: tuple[float, float], points: list[tuple[float, float]]) -> bool:
+    """Whether another point is where this one's name would be: near it and a little above."""
+    rates, scores = zip(*points, strict=True)
+    wide, high = max(rates), max(scores) - min(scores)
+    return any(
+        0 < score - point[1] < 0.2 * high and abs(rate - point[0]) < 0.3 * wide
+        for rate, score in points
+        if (rate, score) != point
+    )

@@ -52,7 +52,8 @@ EDGE_KEYS: Final[Mapping[str, str]] = {
     "model.id_rate": "learning rate of Adagrad, for id rows",
     "model.local_steps": "gradient steps on each batch",
     "model.fields.name": "the name of the input in requests",
-    "model.fields.kind": "`id`: a number or text with a row of its own; `category`: a whole number from 0 to size - 1; "
+    "model.fields.kind": "`id`: text or a whole number, with a row of its own and a tally; `category`: the same "
+    "without a tally; `code`: a whole number from 0 to size - 1 that all edges agree on; "
     "`set`: a number for each of size codes; `number`: size measurements",
     "model.tallies": "id fields whose tallies the model is told; by default all of a built-in `deepfm`, none of others",
     "model.tables.fields": "the fields that hold the ids",

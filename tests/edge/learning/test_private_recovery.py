@@ -43,11 +43,11 @@ def a_round(loop: LearningLoop) -> None:
     loop.finish_round({}, ["berlin"], {})
 
 
-def again(folder: Path, **method: Any) -> LearningLoop:
-    """A restart, maybe with another method."""
+def again(folder: Path, **changes: Any) -> LearningLoop:
+    """A restart, maybe with other sections of the configuration."""
     config = load(folder / "edge.toml")
-    if method:
-        raw = toml.read(folder / "edge.toml") | {"method": method}
+    if changes:
+        raw = toml.read(folder / "edge.toml") | changes
         (folder / "edge.toml").write_text(tomli_w.dumps(raw))
         config = load(folder / "edge.toml")
     assert isinstance(config, EdgeConfig)
@@ -170,7 +170,7 @@ def test_no_publication_is_there_before_its_ledger_is_on_disk(tmp_path: Path, mo
     assert note.windows == 1
 
 
-@pytest.mark.parametrize("lost", ["the newest checkpoint", "all checkpoints", "the terms"])
+@pytest.mark.parametrize("lost", ["the newest checkpoint", "all checkpoints", "the terms", "the model's settings"])
 def test_events_that_were_published_from_another_state_are_never_in_a_lot_again(lost: str, tmp_path: Path) -> None:
     loop = learning(tmp_path, (ROUNDS + 1) * EVERY, method=private_method())
     for _ in range(ROUNDS):
@@ -188,8 +188,11 @@ def test_events_that_were_published_from_another_state_are_never_in_a_lot_again(
     for path in {"the newest checkpoint": paths[1:], "all checkpoints": paths}.get(lost, []):
         path.unlink()
     assert checkpoints.any(loop.schema) == (lost != "all checkpoints")
-    method = private_method(clip=0.5) if lost == "the terms" else {}
-    after = again(tmp_path, **method)
+    changes = {
+        "the terms": {"method": private_method(clip=0.5)},
+        "the model's settings": {"model": {**CONFIG["model"], "local_steps": 2}},
+    }.get(lost, {})
+    after = again(tmp_path, **changes)
     private = released(after.learner)
     assert (private.spent, private.ledger.taken) == (newest, most), "the account does not go back"
     assert private.waiting == []
@@ -234,7 +237,7 @@ def test_an_edge_that_turns_privacy_on_takes_back_what_it_had_published(tmp_path
     loop = learning(tmp_path, 2 * EVERY)
     a_round(loop)
     assert bool((loop.learner.tables[1].version > 0).any())
-    after = again(tmp_path, **private_method()).learner
+    after = again(tmp_path, method=private_method()).learner
     assert after.publication.number == loop.learner.publication.number
     start = after.model.initial_dense()
     assert torch.equal(after.publication.dense, compress_dense(start, start[:0], after.method.precision).published)

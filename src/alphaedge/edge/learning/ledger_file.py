@@ -2,19 +2,22 @@
 
 What was published stays published, so this account never goes back, whatever state an edge starts from. A restart from
 the checkpoint that came before it takes the same private steps once more, with the same noise, and publishes the same.
-From any other state (an older checkpoint, another model, other terms, none at all) that can't be promised: all events
-that were in a lot are left out then, and the account goes on where it was.
+From any other state (an older checkpoint, another model, other terms, another version of the program, none at all) that
+can't be promised: all events that were in a lot are left out then, and the account goes on where it was.
 """
 
 import hashlib
+import importlib.metadata
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final, final
 
 import msgspec
+import torch
 
 from alphaedge.core.privacy.ledger import Ledger
 from alphaedge.core.privacy.settings import Privacy
+from alphaedge.edge.config import ModelConfig
 from alphaedge.edge.learning.private_release import PrivateRelease
 from alphaedge.errors import CheckpointError
 from alphaedge.files import replace_file
@@ -50,9 +53,14 @@ class LedgerNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return Ledger(window, self.windows, dict(self.taken), self.period, dict(self.tallied))
 
 
-def terms_of(privacy: Privacy, schema: str, secret: bytes) -> str:
-    """A name for a promise, the model that it is about, and the secret of the noise."""
-    text = msgspec.json.encode([asdict(privacy), schema])
+def terms_of(privacy: Privacy, schema: str, model: ModelConfig, secret: bytes) -> str:
+    """A name for a promise and all that decides what a private step makes of a lot, and the secret of the noise.
+
+    The programs are part of it: another version may add numbers up in another order, and the same noise on two sums
+    that are nearly the same would show what is between them.
+    """
+    versions = importlib.metadata.version("alphaedge"), str(torch.__version__)
+    text = msgspec.json.encode([asdict(privacy), schema, model, versions])
     return hashlib.blake2b(text, key=secret, digest_size=16, person=b"terms").hexdigest()
 
 

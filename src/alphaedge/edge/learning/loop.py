@@ -83,7 +83,7 @@ class LearningLoop:
         data, model = folder / config.data, initial_model(config)
         self.config, self.size = config, config.model.batch_size
         self.schema = model_schema(config, model)
-        self._promise = Promise(data, config.method.make().privacy, self.schema)
+        self._promise = Promise(data, config.method.make().privacy, self.schema, config.model)
         self.learner = make_learner(config, gradients(model), self._promise.noise)
         self._features = Features(config.model.fields, b"")  # the journal holds keys, not ids
         self._journal = Journal(data / "journal.db", layout=self._features.layout, readonly=True)

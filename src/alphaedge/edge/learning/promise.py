@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import final
 
 from alphaedge.core.privacy.settings import Privacy
+from alphaedge.edge.config import ModelConfig
 from alphaedge.edge.learning.learner import Learner
 from alphaedge.edge.learning.ledger_file import keep_newest, read_note, terms_of, write_note
 from alphaedge.edge.learning.noise_key import LotNoise, SecretNoise, load_secret, no_noise
@@ -14,8 +15,8 @@ from alphaedge.edge.log import warn
 class Promise:
     """The promise of one edge. folder: of its data. privacy: None if it promises nothing."""
 
-    def __init__(self, folder: Path, privacy: Privacy | None, schema: str) -> None:
-        self._folder, self._privacy, self._schema = folder, privacy, schema
+    def __init__(self, folder: Path, privacy: Privacy | None, schema: str, model: ModelConfig) -> None:
+        self._folder, self._privacy, self._schema, self._model = folder, privacy, schema, model
         self._noise: SecretNoise | None = None
         self._terms = ""
         self._since = self._noted = 0  # ``spent`` of the last checkpoint, and of the ledger on disk
@@ -31,7 +32,7 @@ class Promise:
         if private is None or privacy is None:
             return
         secret = load_secret(self._folder, released=private.spent > 0)
-        self._terms = terms_of(privacy, self._schema, secret)
+        self._terms = terms_of(privacy, self._schema, self._model, secret)
         self._noise = SecretNoise(secret, self._terms)
         note = read_note(self._folder)
         if note is not None and keep_newest(private, note, self._terms):

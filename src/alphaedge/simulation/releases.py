@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alphaedge.core.batch import Batch, join
+from alphaedge.core.batch import join
 from alphaedge.core.model import Model
 from alphaedge.core.privacy.accountant import may_open
-from alphaedge.core.privacy.ledger import Ledger
-from alphaedge.core.privacy.lot import Lot, users_of
+from alphaedge.core.privacy.ledger import Ledger, enter
+from alphaedge.core.privacy.lot import users_of
 from alphaedge.core.privacy.mechanism import Mechanism
 from alphaedge.core.privacy.noise import normal, pairs
 from alphaedge.core.privacy.per_example import PerExampleGradients
@@ -122,22 +122,15 @@ class Releases:
         which = torch.tensor([one.edge for one in edges], device=self.models.device)
         first = torch.tensor([one.first + self.done[one.edge] for one in edges], device=self.models.device)
         parts = [self._batches.get(which, first + number) for number in range(batches)]
-        events = join(parts, self.learning.gradients.model.tables)
+        model, user = self.learning.gradients.model, self.privacy.user
+        events = join(parts, model.tables)
+        users = None if user is None else users_of(events, model, user)
+        at = [(self._window(one), self.learning.period(self.released, one.edge)) for one in edges]
+        lot = enter(self.privacy, [self.ledgers[one.edge] for one in edges], at, events, users)
         noise = SeededNoise([f"{one.name}/{self.done[one.edge]}/noise" for one in edges])
-        self.learning.step(self.released, which, self._lot(edges, events), noise)
+        self.learning.step(self.released, which, lot, noise)
         for one in edges:
             self.done[one.edge] += batches
-
-    def _lot(self, edges: Sequence[Revealed], events: Batch) -> Lot:
-        ledgers = [self.ledgers[one.edge] for one in edges]
-        for one, ledger in zip(edges, ledgers, strict=True):
-            ledger.open(self._window(one), self.learning.period(self.released, one.edge))
-        if self.privacy.user is None:
-            return Lot.of_events(events)
-        users = users_of(events, self.learning.gradients.model, self.privacy.user)
-        admitted = [ledger.admit(self.privacy, row) for ledger, row in zip(ledgers, users.tolist(), strict=True)]
-        counts, tally_counts = torch.tensor(admitted, device=users.device).unbind(1)
-        return Lot.of_users(events, users, counts, tally_counts)
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         """What a step moves besides the models, by name."""

@@ -4,6 +4,11 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar, final
 
+import torch
+from torch import Tensor
+
+from alphaedge.core.batch import Batch
+from alphaedge.core.privacy.lot import Lot
 from alphaedge.core.privacy.settings import Privacy
 
 U = TypeVar("U", bound=Hashable)
@@ -49,3 +54,20 @@ class Ledger(Generic[U]):
         for user in in_tallies:
             self.tallied[user] = self.tallied.get(user, 0) + 1
         return [user in allowed for user in users], [user in in_tallies for user in users]
+
+
+def enter(
+    privacy: Privacy, ledgers: Sequence[Ledger[int]], at: Sequence[tuple[int, int]], events: Batch, users: Tensor | None
+) -> Lot:
+    """The lots of k edges, entered in their ledgers: whose events count.
+
+    at: the window and the period of each (``Ledger.open``). users: of the events, [k, L]; None where each event is
+    protected on its own.
+    """
+    for ledger, (window, period) in zip(ledgers, at, strict=True):
+        ledger.open(window, period)
+    if users is None:
+        return Lot.of_events(events)
+    admitted = [ledger.admit(privacy, row) for ledger, row in zip(ledgers, users.tolist(), strict=True)]
+    counts, tally_counts = torch.tensor(admitted, device=users.device).unbind(1)
+    return Lot.of_users(events, users, counts, tally_counts)

@@ -17,7 +17,7 @@ from alphaedge.core.batch import Batch, join
 from alphaedge.core.compression import Precision
 from alphaedge.core.model import Model
 from alphaedge.core.privacy.accountant import may_open
-from alphaedge.core.privacy.ledger import Ledger
+from alphaedge.core.privacy.ledger import Ledger, enter
 from alphaedge.core.privacy.lot import Lot
 from alphaedge.core.privacy.mechanism import Mechanism
 from alphaedge.core.privacy.noise import Noise
@@ -118,21 +118,20 @@ class PrivateRelease:
             if not may_open(self.privacy, self.ledger, window):
                 self.waiting, self.exhausted = [], True
                 break
-            self.ledger.open(window, self.learning.period(self.released, 0))
             self._fit()
-            events = self._lot(lot, tables)
-            noise = self.secrets.noise(lot[0].first, self._digest(lot, events))
-            self.learning.step(self.released, ONLY, events, noise)
+            entered = self._enter(lot, window, tables)
+            noise = self.secrets.noise(lot[0].first, self._digest(lot, entered))
+            self.learning.step(self.released, ONLY, entered, noise)
             self.records += sum(len(examples.labels) for examples in lot)
             self.spent, stepped = lot[-1].last, True
         return stepped
 
-    def _digest(self, lot: Sequence[Examples], events: Lot) -> bytes:
+    def _digest(self, lot: Sequence[Examples], entered: Lot) -> bytes:
         """A digest of all that the private step on a lot reads: its events, and the released model before it."""
         released, found = self.released, hashlib.blake2b(digest_size=32)
         for tensor in (
             *(part for examples in lot for part in (*examples.inputs, examples.labels)),
-            *(events.users, events.counts, events.tally_counts),
+            *(entered.users, entered.counts, entered.tally_counts),
             *(released.models.dense, *released.models.buffers.values(), released.models.steps),
             *(*released.counts, *released.there, released.scaled),
         ):
@@ -140,15 +139,13 @@ class PrivateRelease:
             found.update(tensor.contiguous().numpy().tobytes())
         return found.digest()
 
-    def _lot(self, lot: Sequence[Examples], tables: Sequence[IdRows]) -> Lot:
-        parts = [self._batch(examples, tables) for examples in lot]
-        events = join(parts, self.model.tables)
-        if self.privacy.user is None:
-            return Lot.of_events(events)
-        field = self.model.fields.index(self.privacy.user)
-        keys = torch.cat([examples.inputs[field].long() for examples in lot])
-        counts, tally_counts = torch.tensor(self.ledger.admit(self.privacy, keys.tolist())).unsqueeze(1).unbind(0)
-        return Lot.of_users(events, keys.unsqueeze(0), counts, tally_counts)
+    def _enter(self, lot: Sequence[Examples], window: int, tables: Sequence[IdRows]) -> Lot:
+        """The lot as the core sees it, entered in the ledger."""
+        events, keys = join([self._batch(examples, tables) for examples in lot], self.model.tables), None
+        if self.privacy.user is not None:
+            field = self.model.fields.index(self.privacy.user)
+            keys = torch.cat([examples.inputs[field].long() for examples in lot]).unsqueeze(0)
+        return enter(self.privacy, [self.ledger], [(window, self.learning.period(self.released, 0))], events, keys)
 
     def _batch(self, examples: Examples, tables: Sequence[IdRows]) -> Batch:
         """A batch as the core sees it; ids whose rows were given up since have none."""

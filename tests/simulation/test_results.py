@@ -2,6 +2,7 @@
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -299,3 +300,8 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_that_can_be_written_is_left_empty(tmp_path: Path) -> None:
     assert list(writable(tmp_path / "a" / "b").iterdir()) == []
+
+
+def test_many_may_check_the_same_folder_at_once(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(writable, [tmp_path] * 2000)) == {tmp_path}

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, final
 
 import msgspec
@@ -223,9 +224,7 @@ def writable(folder: Path | str) -> Path:
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".probe"
-        probe.touch()
-        probe.unlink()
+        TemporaryFile(dir=folder).close()  # has no name: several processes may try at once
     except OSError as error:
         raise InvalidValue("out", str(folder), f"a folder that can be written to ({error.strerror})") from error
     return folder

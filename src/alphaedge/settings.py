@@ -115,6 +115,7 @@ class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     min_change: float | None = None
     publish_bytes: int | None = None
     tallies: Literal["own", "shared"] | None = None
+    hear: int | None = None
     home: bool | None = None
     trial: bool | None = None
     aggregation: str | None = None
@@ -144,7 +145,7 @@ class MethodSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         if self.trial is not None:
             chosen = replace(chosen, trial=(chosen.trial or Trial()) if self.trial else None)
         own = {"train_on_aggregation": self.train_on_aggregation, "train_ahead": self.train_ahead}
-        return _replace(chosen, **own, adopt_rows=self.adopt_rows, tallies=self.tallies)
+        return _replace(chosen, **own, adopt_rows=self.adopt_rows, tallies=self.tallies, hear=self.hear)
 
     def _with_own_rules(self, chosen: Method) -> Method:
         if self.aggregation is not None:

@@ -1,5 +1,7 @@
 """An edge hears the tallies of peers that have told its own labels, and of no others."""
 
+import random
+
 import pytest
 import torch
 from torch import Tensor
@@ -7,9 +9,9 @@ from torch import Tensor
 from alphaedge.core import tally
 from alphaedge.core.aggregation import HeldModels, Mixing
 from alphaedge.core.gradients import OneAtATime
-from alphaedge.core.hearing import FIRST_TRUST, MAX_EVENTS_RATIO, add_up, hear, trust_in
+from alphaedge.core.hearing import FIRST_TRUST, MAX_EVENTS_RATIO, Overheard, add_up, hear, listen, trust_in
 from alphaedge.core.labels import LABELS
-from alphaedge.core.links import Link, Links
+from alphaedge.core.links import Ear, Link, Links
 from alphaedge.core.model_check import as_batch
 from alphaedge.core.state import ModelState
 
@@ -65,20 +67,20 @@ def test_an_honest_peer_is_believed_and_a_liar_is_not() -> None:
     found, known = mixing([peer("honest"), peer("liar")]), links(2)
     for _ in range(5):
         hear(found, [known])
-    assert trust_in(known.known[0]) > 0.9
-    assert trust_in(known.known[1]) == 0.0
-    torch.testing.assert_close(heard(found), trust_in(known.known[0]) * peer("honest")[:-1])
+    assert trust_in(known.ears[0]) > 0.9
+    assert trust_in(known.ears[1]) == 0.0
+    torch.testing.assert_close(heard(found), trust_in(known.ears[0]) * peer("honest")[:-1])
 
 
 def test_a_peer_that_knows_nothing_about_the_edges_items_is_hardly_believed() -> None:
     found, known = mixing([peer("noise")]), links(1)
     for _ in range(20):
         hear(found, [known])
-    assert trust_in(known.known[0]) < 0.5
+    assert trust_in(known.ears[0]) < 0.5
 
 
 def test_before_it_has_said_anything_a_peer_is_believed_by_half() -> None:
-    assert trust_in(Link(1.0)) == FIRST_TRUST
+    assert trust_in(Ear()) == FIRST_TRUST
 
 
 def test_a_peer_that_turns_round_loses_the_trust_that_it_had() -> None:
@@ -87,7 +89,7 @@ def test_a_peer_that_turns_round_loses_the_trust_that_it_had() -> None:
         hear(mixing([peer("honest")]), [known])
     for _ in range(20):
         hear(mixing([peer("liar")]), [known])
-    assert trust_in(known.known[0]) == 0.0
+    assert trust_in(known.ears[0]) == 0.0
 
 
 @pytest.mark.parametrize("factor", [1.0, 1000.0])
@@ -106,11 +108,92 @@ def test_an_edge_that_has_counted_nothing_hears_nothing() -> None:
 def test_an_absent_peer_is_not_heard_and_neither_gains_nor_loses_trust() -> None:
     found, known = mixing([peer("honest"), peer("liar")], present=[True, False]), links(2)
     hear(found, [known])
-    assert trust_in(known.known[1]) == FIRST_TRUST
-    torch.testing.assert_close(heard(found), trust_in(known.known[0]) * peer("honest")[:-1])
+    assert 1 not in known.ears
+    torch.testing.assert_close(heard(found), trust_in(known.ears[0]) * peer("honest")[:-1])
 
 
 def test_tallies_add_up() -> None:
     one, other = peer("honest")[:-1], peer("noise")[:-1]
     found = add_up(torch.stack([one, other]).unsqueeze(0), torch.ones(1, 2).double(), torch.tensor([1e9]).double())
     torch.testing.assert_close(found[0], one + other)
+
+
+def overheard(claims: list[Tensor], *, present: list[bool] | None = None) -> Overheard:
+    """What one edge hears of others that make these claims."""
+    count = len(claims)
+    there = torch.tensor([present or [True] * count])
+    return Overheard((torch.stack(claims).unsqueeze(0).double(),), [[1] * count], there)
+
+
+def test_others_are_heard_like_neighbours_and_trusted_by_what_they_tell() -> None:
+    found, known = mixing([peer("noise")]), links(1)
+    known.listen([7, 8])
+    for _ in range(5):
+        hear(found, [known], overheard([peer("honest"), peer("liar")]))
+    assert trust_in(known.ears[7]) > 0.9
+    assert trust_in(known.ears[8]) == 0.0
+    sums = trust_in(known.ears[0]) * peer("noise") + trust_in(known.ears[7]) * peer("honest")
+    torch.testing.assert_close(heard(found), sums[:-1])
+
+
+def test_an_other_whose_tallies_do_not_come_is_not_heard() -> None:
+    found, known = mixing([peer("noise")]), links(1)
+    known.listen([7, 8])
+    hear(found, [known], overheard([peer("honest"), peer("honest")], present=[False, True]))
+    assert known.ears[7] == Ear()
+    assert known.ears[8].told > 0
+
+
+def test_an_edge_goes_on_hearing_whom_it_believes_and_tries_others_instead_of_whom_it_does_not() -> None:
+    known = links(2)
+    known.listen([2, 3, 4])
+    known.ears |= {2: Ear(90.0, 100.0), 3: Ear(0.0, 100.0), 4: Ear(80.0, 100.0)}
+    listen(9, known, range(10), 3, random.Random(0))
+    assert {2, 4} < set(known.others)
+    assert not {0, 1, 3, 9} & set(known.others)
+
+
+def test_everybody_is_heard_in_a_fleet_that_is_small_enough() -> None:
+    known = links(2)
+    listen(9, known, range(10), 15, random.Random(0))
+    assert sorted(known.others) == [2, 3, 4, 5, 6, 7, 8]
+
+
+def test_a_peer_that_was_not_believed_is_heard_again_once_the_evidence_has_faded() -> None:
+    known = links(1)
+    known.listen([1])
+    known.ears[1] = Ear(-50.0, 100.0)
+    heard_again = []
+    for _ in range(200):
+        listen(9, known, [0, 1, 2], 1, random.Random(0))
+        heard_again.append(known.others == [1])
+        if known.others == [2]:
+            known.ears[2].agreed, known.ears[2].told = 40.0, 100.0  # believed by less than half
+    assert not heard_again[0]
+    assert any(heard_again)
+
+
+def test_what_is_known_of_a_peer_that_is_no_longer_heard_is_forgotten_in_the_end() -> None:
+    known = links(1)
+    known.ears[5] = Ear(50.0, 100.0)
+    for _ in range(200):
+        listen(9, known, [0], 3, random.Random(0))
+    assert 5 not in known.ears
+
+
+def test_tallies_are_pulled_anew_from_a_peer_that_is_heard_again() -> None:
+    known = links(1)
+    known.listen([1, 2])
+    known.ears[1].publication, known.ears[2].publication = 4, 5
+    known.listen([2])
+    known.listen([1, 2])
+    assert (known.ears[1].publication, known.ears[2].publication) == (-1, 5)
+
+
+@pytest.mark.parametrize("fleet", [3, 40, 5_000])
+def test_others_are_candidates_that_are_neither_the_edge_nor_its_neighbours(fleet: int) -> None:
+    rng, known = random.Random(1), links(2)
+    for _ in range(20):
+        listen(2, known, range(fleet), 5, rng)
+        assert len(known.others) == len(set(known.others)) == min(5, fleet - 3)
+        assert set(known.others) <= set(range(3, fleet))

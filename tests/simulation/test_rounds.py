@@ -69,10 +69,10 @@ class PublicationWatch:
                 self.log[edge].append([rounded(state.dense[edge]), *tables])
 
         def group_mix(world: World, edges: list[int]) -> None:
-            mixing = [e for e in edges if any(world.present(e))]
-            peers[:] = [world.neighbours(e) for e in mixing]
+            mixing = [e for e in edges if any(world.present(e, world.links[e].neighbours))]
+            peers[:] = [[world.base(e) + j for j in world.links[e].neighbours] for e in mixing]
             moments[:] = [world.moment[e] for e in mixing]
-            rows[:] = [[where[0] for where in world.rows_at([e], [world.neighbours(e)])] for e in mixing]
+            rows[:] = [[where[0] for where in world.rows_at([e], [some])] for e, some in zip(mixing, peers, strict=True)]
             real_group_mix(world, edges)
 
         def mix(method: Method, gradients: Gradients, round: Round) -> list[list[float]]:

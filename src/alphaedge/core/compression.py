@@ -24,6 +24,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from alphaedge.core.tally import COLUMNS
+
 Precision = Literal["int8", "bfloat16", "full"]
 PRECISIONS: Final = ("int8", "bfloat16", "full")
 BLOCK: Final = 64  # numbers of the dense part with one scale
@@ -123,6 +125,11 @@ def row_bytes(width: int, told: int, number_bytes: int, precision: Precision) ->
     if precision == "int8":
         return width + _BFLOAT16_BYTES * (1 + told - width)
     return told * (_BFLOAT16_BYTES if precision == "bfloat16" else number_bytes)
+
+
+def tally_bytes(number_bytes: int, precision: Precision) -> int:
+    """Bytes of a tally on its way without its row."""
+    return COLUMNS * (number_bytes if precision == "full" else _BFLOAT16_BYTES)
 
 
 def quantise(numbers: Tensor, block: int) -> Codes:

@@ -11,11 +11,17 @@ with P_j <- memory P_j + sum(z r_j) and Q_j <- memory Q_j + sum(r_j^2) over the 
 variance 1, so P_j has a variance of at most Q_j where r_j tells nothing; with this memory Q_j / 1.95, in the long run.)
 And no peer counts for more events than ``MAX_EVENTS_RATIO`` times those that the edge itself has counted, whatever it
 claims.
+
+Tallies add up and are small, so an edge hears more peers than it can mix: beside its neighbours, ``Method.hear`` others
+whose tallies alone it pulls. They are those that it believes most. A peer that it has not heard yet counts as t_0, and
+the evidence about one that it no longer hears fades, so everybody gets a hearing until better ones are found.
 """
 
+import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import sqrt
-from typing import Any, Final
+from typing import Any, Final, final
 
 import torch
 from torch import Tensor
@@ -23,31 +29,70 @@ from torch import Tensor
 from alphaedge.core.aggregation import Mixing
 from alphaedge.core.batch import Batch, join
 from alphaedge.core.labels import LABELS, deviations
-from alphaedge.core.links import Link, Links
+from alphaedge.core.links import Ear, Links
+from alphaedge.core.selection import P, draw_peers
 from alphaedge.core.tally import COLUMNS, possible, rate
 
 MEMORY: Final = 0.95  # of a round
 FIRST_TRUST: Final = 0.5
 PRIOR: Final = 5.0  # c, what the first trust counts for
 MAX_EVENTS_RATIO: Final = 4.0
+FORGOTTEN_BELOW: Final = 1.0  # Q_j of a peer that is no longer heard
 
 
-def hear(mixing: Mixing, links: Sequence[Links[Any]]) -> None:
-    """Take over what the present peers have counted of ids, and bring what ``links`` say of them up to date."""
-    layouts, held = mixing.gradients.model.tables, mixing.held
+@final
+@dataclass(frozen=True)
+class Overheard:
+    """The tallies of peers that g edges hear beside their neighbours, in the order of ``links[i].others``, up to H.
+
+    tallies: per id table [g, H, rows + 1, 2], in the numbering of the edge that hears them; [g, H, rows + 1, 0] of one
+    that has none. publications: the number of each, [g][H]. present: whose tallies there are, [g, H].
+    """
+
+    tallies: tuple[Tensor, ...]
+    publications: Sequence[Sequence[int]]
+    present: Tensor
+
+
+def hear(mixing: Mixing, links: Sequence[Links[Any]], overheard: Overheard | None = None) -> None:
+    """Take over what peers have counted of ids, and bring what ``links`` say of them up to date.
+
+    The peers are the neighbours that are present, and those that are ``overheard``.
+    """
+    layouts, held, present = mixing.gradients.model.tables, mixing.held, mixing.present
     shared = [t for t, layout in enumerate(layouts) if held.tables[t].shape[2] > layout.width]
     if not shared:
         return
-    claims = {t: possible(held.tables[t][..., layouts[t].width :]) for t in shared}
+    claims = {t: held.tables[t][..., layouts[t].width :][held.index] for t in shared}
+    if overheard is not None:
+        present = torch.cat([present, overheard.present], dim=1)
+        claims = {t: torch.cat([told, overheard.tallies[t]], dim=1) for t, told in claims.items()}
+    claims = {t: possible(told) for t, told in claims.items()}
     agreed, size = _evidence(mixing, claims)
-    trust = _learn_trust(links, mixing.present, agreed, size)
+    trust = _learn_trust(links, mixing.present.shape[1], present, agreed, size)
     for t in shared:
         table = mixing.models.tables[t]
         own = table.value[table.edges, :, table.width].sum(1)
         known = (mixing.known[t] | mixing.wanted[t] if mixing.wanted else mixing.known[t]).unsqueeze(2)
-        sums = add_up(claims[t][held.index] * known.unsqueeze(1), trust, own)
+        sums = add_up(claims[t] * known.unsqueeze(1), trust, own)
         before = table.value[table.edges, :, table.width + COLUMNS :]
         table.value[table.edges, :, table.width + COLUMNS :] = torch.where(known, sums, before)
+
+
+def listen(edge: P, links: Links[P], candidates: Sequence[P], many: int, rng: random.Random) -> None:
+    """Choose the others, so many, that an edge hears beside its neighbours until the next choice."""
+    for j, ear in list(links.ears.items()):
+        if j not in links.neighbours and j not in links.others:
+            ear.agreed, ear.told = MEMORY * ear.agreed, MEMORY * ear.told
+            if ear.told < FORGOTTEN_BELOW:
+                del links.ears[j]
+    if not many and not links.others:
+        return
+    taken = {edge}.union(links.neighbours)
+    known = [j for j in links.ears if j not in taken and j in candidates]
+    free = known + draw_peers(candidates, many, taken.union(links.ears), rng, shuffled=True)
+    believed = sorted(free, key=lambda j: -trust_in(links.ears.get(j, Ear())))
+    links.listen(believed[:many])
 
 
 def add_up(claims: Tensor, trust: Tensor, own: Tensor) -> Tensor:
@@ -57,9 +102,9 @@ def add_up(claims: Tensor, trust: Tensor, own: Tensor) -> Tensor:
     return torch.einsum("gp,gprc->grc", weight, claims)
 
 
-def trust_in(link: Link) -> float:
+def trust_in(ear: Ear) -> float:
     """How far an edge believes the tallies of a peer, from 0 to 1."""
-    return min(1.0, max(0.0, (link.agreed + PRIOR * FIRST_TRUST - sqrt(link.told)) / (link.told + PRIOR)))
+    return min(1.0, max(0.0, (ear.agreed + PRIOR * FIRST_TRUST - sqrt(ear.told)) / (ear.told + PRIOR)))
 
 
 def _evidence(mixing: Mixing, claims: dict[int, Tensor]) -> tuple[Tensor, Tensor]:
@@ -73,26 +118,29 @@ def _evidence(mixing: Mixing, claims: dict[int, Tensor]) -> tuple[Tensor, Tensor
 
 
 def _rates(mixing: Mixing, table: int, claims: Tensor, batch: Batch) -> Tensor:
-    """The rate that each peer's tallies of one table give each example, [g, P, B]."""
-    held, rows = mixing.held, batch.rows[table]
-    place = held.index.unsqueeze(2) * claims.shape[1] + rows.unsqueeze(1)
+    """The rate that each peer's tallies [g, P, R, 2] of one table give each example, [g, P, B]."""
+    rows = batch.rows[table]
     known = mixing.known[table].gather(1, rows).unsqueeze(1)
-    found = rate(claims.view(-1, COLUMNS).index_select(0, place.flatten())).view(place.shape) * known
-    total = found.new_zeros(*place.shape[:2], batch.labels.shape[1])
+    place = rows[:, None, :, None].expand(-1, claims.shape[1], -1, COLUMNS)
+    found = rate(claims.gather(2, place)) * known
+    total = found.new_zeros(*found.shape[:2], batch.labels.shape[1])
     for field in mixing.gradients.model.tables[table].fields:
         total = total + found.gather(2, batch.inputs[field].unsqueeze(1).expand_as(total))
     return total
 
 
-def _learn_trust(links: Sequence[Links[Any]], present: Tensor, agreed: Tensor, size: Tensor) -> Tensor:
-    """Note the evidence of a round; how far each neighbour is believed now, [g, P], and 0 if it is not present."""
+def _learn_trust(links: Sequence[Links[Any]], width: int, present: Tensor, agreed: Tensor, size: Tensor) -> Tensor:
+    """Note the evidence of a round; how far each peer is believed now, [g, P], and 0 if it is not present.
+
+    width: the columns of neighbours; those of others come after them.
+    """
     found = [[0.0] * row.shape[0] for row in present]
     for row, each, there, some, much in zip(
         found, links, present.tolist(), agreed.tolist(), size.tolist(), strict=True
     ):
-        for place, peer in enumerate(each.neighbours):
-            if there[place]:
-                link = each.known[peer]
-                link.agreed, link.told = MEMORY * link.agreed + some[place], MEMORY * link.told + much[place]
-                row[place] = trust_in(link)
+        for place, peer in [*enumerate(each.neighbours), *enumerate(each.others, width)]:
+            if place < len(there) and there[place]:
+                ear = each.ears.setdefault(peer, Ear())
+                ear.agreed, ear.told = MEMORY * ear.agreed + some[place], MEMORY * ear.told + much[place]
+                row[place] = trust_in(ear)
     return agreed.new_tensor(found)

@@ -1,4 +1,4 @@
-"""What an edge remembers of its peers: raw weights, the rule's numbers for each, and what it last pulled."""
+"""What an edge remembers of its peers: raw weights, the rule's numbers, what it last pulled, and whom it hears."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,6 @@ class Link:
     missed: rounds in a row without its model. absences: exclusions because of that, halved by every model that comes.
     exclusions: those because of a trial, halved by every clearly good one.
     excluded_until: the edge's aggregation before which it is no candidate.
-    agreed, told: how far its tallies of ids have told own labels, and how much they said (``core.hearing``).
     """
 
     weight: float
@@ -35,8 +34,6 @@ class Link:
     absences: int = 0
     exclusions: int = 0
     excluded_until: int = 0
-    agreed: float = 0.0
-    told: float = 0.0
 
     def is_excluded(self, aggregation: int) -> bool:
         """Whether the peer is no candidate at that aggregation of the edge."""
@@ -50,12 +47,33 @@ class Link:
 
 @final
 @dataclass(slots=True)
+class Ear:
+    """A peer whose tallies of ids an edge hears, or has heard (``core.hearing``).
+
+    agreed, told: how far its tallies have told own labels, and how much they said.
+    publication, pulled_at: as of a ``Link``, of its tallies where they are pulled alone.
+    """
+
+    agreed: float = 0.0
+    told: float = 0.0
+    publication: int = -1
+    pulled_at: int = -1
+
+
+@final
+@dataclass(slots=True)
 class Links(Generic[P]):
-    """The peers of one edge: its neighbours now, and every other edge whose weight it remembers."""
+    """The peers of one edge.
+
+    neighbours: whose models it mixes; known: these, and every other edge whose weight it remembers.
+    others: whose tallies alone it pulls; ears: these, and every other edge that it has heard.
+    """
 
     own: Link
     neighbours: list[P]
     known: dict[P, Link] = field(default_factory=dict)
+    others: list[P] = field(default_factory=list)
+    ears: dict[P, Ear] = field(default_factory=dict)
 
     @classmethod
     def start(cls, neighbours: Sequence[P], memory: PeerMemory) -> "Links[P]":
@@ -92,6 +110,15 @@ class Links(Generic[P]):
                 self.known[j] = Link(fresh)
         self.neighbours = list(neighbours)
 
+    def listen(self, others: Sequence[P]) -> None:
+        """Pull the tallies of these peers from now on; those of the ones that are new, from the first on."""
+        changed: list[P] = [j for j in self.others if j not in others]
+        changed += [j for j in others if j not in self.others]
+        for j in changed:
+            ear = self.ears.setdefault(j, Ear())
+            ear.publication = ear.pulled_at = -1
+        self.others = list(others)
+
     def restart(self, memory: PeerMemory) -> None:
         """Give the edge's own model and its neighbours the weights that they started with."""
         self.own = Link(memory.start)
@@ -101,7 +128,9 @@ class Links(Generic[P]):
     def drop(self, peer: P) -> None:
         """Remove a neighbour; its weight is 0 from now on, even if it is chosen again."""
         self.neighbours = [j for j in self.neighbours if j != peer]
+        self.others = [j for j in self.others if j != peer]
         self.known[peer] = Link(0.0)
+        self.ears.pop(peer, None)
 
 
 def stack(

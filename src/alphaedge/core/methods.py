@@ -24,7 +24,7 @@ from alphaedge.core.aggregation import Aggregation
 from alphaedge.core.compression import PRECISIONS, Precision
 from alphaedge.core.disclosure import Disclosure
 from alphaedge.core.home import Home
-from alphaedge.core.model import TableLayout
+from alphaedge.core.model import Model, TableLayout
 from alphaedge.core.privacy.settings import Privacy
 from alphaedge.core.rule_check import check_rule
 from alphaedge.core.rules.aggregation.alone import Alone
@@ -51,6 +51,7 @@ from alphaedge.errors import InvalidValue, check_choice, check_number
 
 RESET_AFTER: Final = 40  # batches; eight aggregation periods
 PAPER_PERIOD: Final = 20  # E in the paper
+HEARD: Final = 15  # peers beside the neighbours, three times as many as these
 
 
 @final
@@ -80,6 +81,7 @@ class Method:
     statistics: running statistics (buffers) stay ``"local"`` or are ``"mixed"`` like parameters.
     tallies: whether an edge knows only its ``"own"`` tallies of ids, or pulls those of its peers as well, ``"shared"``
         (core.tally).
+    hear: peers whose tallies alone are pulled, beside those of the neighbours (core.hearing).
     home: the model that is never mixed, or None.
     trial: how a peer's model proves itself before it counts, or None: every model counts.
     disclosure: what must hold before an id is named to peers (core.disclosure); without, every id is.
@@ -100,6 +102,7 @@ class Method:
     publish_bytes: int | None = None
     statistics: Literal["local", "mixed"] = "local"
     tallies: Literal["own", "shared"] = "own"
+    hear: int = HEARD
     home: Home | None = None
     trial: Trial | None = None
     disclosure: Disclosure | None = None
@@ -117,6 +120,7 @@ class Method:
             check_number("publish_bytes", self.publish_bytes, low=1, whole=True)
         check_choice("statistics", self.statistics, ["local", "mixed"])
         check_choice("tallies", self.tallies, ["own", "shared"])
+        check_number("hear", self.hear, low=0, whole=True)
         if self.privacy is not None and self.disclosure is not None:
             raise InvalidValue("disclosure", self.disclosure, "nothing beside privacy, which has thresholds of its own")
         if self.privacy is not None and self.publish == "mixed":
@@ -132,6 +136,15 @@ class Method:
     def asks_for_new_ids(self) -> bool:
         """Whether peers are asked for rows of ids that are new here; not if an id waits until enough users name it."""
         return self.adopt_rows and not (self.disclosure and self.disclosure.counts_users)
+
+    @property
+    def others(self) -> int:
+        """How many peers are heard beside the neighbours. With privacy, tallies come in whole publications alone."""
+        return self.hear if self.tallies == "shared" and self.privacy is None else 0
+
+    def suited(self, model: Model) -> "Method":
+        """The method for a model: of one without tallies there is nothing to hear."""
+        return self if any(table.tallied for table in model.tables) else replace(self, hear=0)
 
     @property
     def weight_batches(self) -> int:

@@ -16,7 +16,7 @@ from torch import Tensor
 from alphaedge.core.aggregation import HeldModels, Mixing, Weights, shares_of
 from alphaedge.core.batch import Batch
 from alphaedge.core.gradients import Gradients
-from alphaedge.core.hearing import hear
+from alphaedge.core.hearing import Overheard, hear, listen
 from alphaedge.core.links import Links, stack, unstack
 from alphaedge.core.methods import Method
 from alphaedge.core.selection import P, View
@@ -33,6 +33,7 @@ class Round:
     held: the models that they hold of their neighbours, in the order of ``links[i].neighbours``, filled up to P.
     publications: number of each held publication, [g][P]. aggregations: rounds that each edge has finished, [g].
     records: [g, 1 + P], own first. batches: revealed batches to weigh the models on. known, wanted: see ``Mixing``.
+    overheard: what they hear of others.
     """
 
     models: ModelState
@@ -44,6 +45,7 @@ class Round:
     batches: Sequence[Batch]
     known: Sequence[Tensor]
     wanted: Sequence[Tensor] = ()
+    overheard: Overheard | None = None
 
 
 @torch.inference_mode()
@@ -65,15 +67,25 @@ def mix(method: Method, gradients: Gradients, round: Round, *, finite: bool = Fa
     shares = shares_of(new.raw, mixing.present)
     rule.mix(mixing, shares)
     # What a released model is worth says nothing of the tallies that come with it: they have a trust of their own.
-    hear(mixing if method.privacy is None else mixing.among(answered, mixing.records), round.links)
+    hear(mixing if method.privacy is None else mixing.among(answered, mixing.records), round.links, round.overheard)
     unstack(new, round.links)
     places = zip(round.links, round.publications, round.aggregations, answered.tolist(), strict=True)
     for links, numbers, aggregation, came in places:
         for peer, number, there in zip(links.neighbours, numbers, came, strict=False):
             if there:
                 links.known[peer].publication, links.known[peer].pulled_at = number, aggregation
+    if round.overheard is not None:
+        _note_heard(round, round.overheard)
     rows: list[list[float]] = shares.tolist()
     return rows
+
+
+def _note_heard(round: Round, overheard: Overheard) -> None:
+    places = zip(round.links, overheard.publications, round.aggregations, overheard.present.tolist(), strict=True)
+    for links, numbers, aggregation, came in places:
+        for peer, number, there in zip(links.others, numbers, came, strict=False):
+            if there:
+                links.ears[peer].publication, links.ears[peer].pulled_at = number, aggregation
 
 
 def _check_weights(rule: str, new: Weights, last: Weights, *, finite: bool) -> None:
@@ -99,7 +111,7 @@ def select(
     absent: Collection[P] = (),
     rng: random.Random,
 ) -> None:
-    """Choose an edge's neighbours by the method's rule, if it is time to.
+    """Choose an edge's neighbours by the method's rule, if it is time to, and whom else it hears.
 
     aggregations: rounds that the edge has finished before this one. topology: neighbours and shares that others have
     announced. absent: neighbours whose model did not come in this round.
@@ -122,12 +134,15 @@ def select(
         remembered=links.remembered(),
     )
     links.switch(allowed(method, edge, candidates, rule.choose(view, rng)), method.aggregation.memory)
+    listen(edge, links, candidates, method.others, rng)
 
 
 def join(method: Method, edge: P, candidates: Sequence[P], rng: random.Random) -> Links[P]:
-    """The first neighbours of an edge."""
+    """The first neighbours of an edge, and whom else it hears."""
     chosen = method.selection.first(edge, candidates, rng)
-    return Links.start(allowed(method, edge, candidates, chosen), method.aggregation.memory)
+    links = Links.start(allowed(method, edge, candidates, chosen), method.aggregation.memory)
+    listen(edge, links, candidates, method.others, rng)
+    return links
 
 
 def allowed(method: Method, edge: P, candidates: Sequence[P], chosen: Sequence[P]) -> Sequence[P]:

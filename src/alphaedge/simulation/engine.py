@@ -15,7 +15,8 @@ from alphaedge.core.online import Online
 from alphaedge.core.round import join
 from alphaedge.core.start import START_MODELS
 from alphaedge.simulation.judge import Judge
-from alphaedge.simulation.rounds import Publication, aggregate_group, pull
+from alphaedge.simulation.reading import Publication
+from alphaedge.simulation.rounds import aggregate_group, pull
 from alphaedge.simulation.run_log import Progress, RunLog
 from alphaedge.simulation.shards import gather
 from alphaedge.simulation.timeline import levels
@@ -131,7 +132,7 @@ class Engine:
         for edge in due:
             late = world.phase[edge] == "to join" and world.moment[edge] > 0
             everybody = range(world.base(edge), world.base(edge) + world.n)
-            events[world.own[edge]] = world.moment[edge], everybody if late else world.neighbours(edge)
+            events[world.own[edge]] = world.moment[edge], everybody if late else world.read_by(edge)
         for others in gather(world.shards, events):
             events |= others
         merged: list[list[int]] = []

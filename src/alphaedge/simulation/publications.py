@@ -219,6 +219,14 @@ class Publications:
             present,
         )
 
+    def tallies(self, index: Tensor, rows: Sequence[Tensor], widths: Sequence[int]) -> tuple[Tensor, ...]:
+        """The tallies alone of the publications in places [g, P], as g edges hold them, per table [g, P, C + 1, 2].
+
+        widths: of the parameters before them. rows: as for ``hold``.
+        """
+        pools = zip(self.all_tables, rows, widths, strict=True)
+        return tuple(_rows_of(pool[..., width:], index, some) for pool, some, width in pools)
+
     def versions(self, index: Tensor, rows: Sequence[Tensor]) -> list[Tensor]:
         """Per table [g, P, C + 1], the versions of the rows in those places of those publications."""
         pools = zip(self.all_version, rows, strict=True)
@@ -281,7 +289,7 @@ class Publications:
 def _rows_of(pool: Tensor, index: Tensor, rows: Tensor) -> Tensor:
     """Rows [g, P, C] of the models [g, P] of a pool [S, R, width], as [g, P, C, width]."""
     flat = index.unsqueeze(2) * pool.shape[1] + rows
-    return pool.view(-1, pool.shape[2]).index_select(0, flat.flatten()).view(*rows.shape, pool.shape[2])
+    return pool.flatten(0, 1).index_select(0, flat.flatten()).view(*rows.shape, pool.shape[2])
 
 
 def _longer(pool: Tensor, by: int) -> Tensor:

@@ -1,23 +1,23 @@
 """Rounds of simulated edges: those that aggregate side by side publish, pull, mix and select (``core.round``)."""
 
-from collections.abc import Collection, Sequence
-from typing import NamedTuple, TypeVar, final
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
 
-from alphaedge.core.compression import dense_bytes, row_bytes
-from alphaedge.core.exchange import traffic
+from alphaedge.core.compression import dense_bytes, row_bytes, tally_bytes
+from alphaedge.core.exchange import Traffic, traffic
+from alphaedge.core.hearing import Overheard
+from alphaedge.core.links import Ear, Link
 from alphaedge.core.round import Round, mix, select
 from alphaedge.core.state import TableState
 from alphaedge.core.tally import COLUMNS
 from alphaedge.simulation.publications import Parcel
+from alphaedge.simulation.reading import Publication, Reading
 from alphaedge.simulation.run_log import Mix
 from alphaedge.simulation.shards import gather
 from alphaedge.simulation.world import World
-
-T = TypeVar("T")
-Publication = tuple[int, int]  # whose, numbered through all runs, and which
 
 
 def aggregate_group(world: World, edges: list[int], block: int, lost: Sequence[int] = ()) -> None:
@@ -62,7 +62,8 @@ def aggregate_group(world: World, edges: list[int], block: int, lost: Sequence[i
 
 def _absent(world: World, edge: int) -> list[int]:
     """Neighbours that have published something that did not come."""
-    found = zip(world.links[edge].neighbours, world.newest(edge), world.present(edge), strict=True)
+    peers = world.links[edge].neighbours
+    found = zip(peers, world.newest(edge, peers), world.present(edge, peers), strict=True)
     return [j for j, newest, there in found if newest and not there]
 
 
@@ -79,28 +80,26 @@ def _reveal(world: World, edge: int) -> None:
 
 def _mix(world: World, edges: list[int]) -> None:
     """Pull and mix; an edge that nobody answers goes on with its own model."""
-    present_of = {e: world.present(e) for e in edges}
+    answered = {e for e in edges if any(world.present(e, world.links[e].neighbours))}
     if world.method.train_ahead:
-        for edge in (e for e in edges if not any(present_of[e])):
+        for edge in (e for e in edges if e not in answered):
             world.pending[edge] = []  # it has trained on them
-    edges = [e for e in edges if any(present_of[e])]
+    edges = [e for e in edges if e in answered]
     device, links = world.device, [world.links[e] for e in edges]
     some = torch.tensor(edges, dtype=torch.long, device=device)
     wanted = _wanted(world, edges) if world.method.asks_for_new_ids and world.models.tables else []
     known = [_known_at_pull(since[some], world.aggregations[some]) for since in world.named.since]
-    read = {e: [max(0, number - world.conditions.staleness) for number in world.newest(e)] for e in edges}
-    pairs = {e: list(zip(world.neighbours(e), read[e], strict=True)) for e in edges}
-    needed = {pair for e in edges for pair, there in zip(pairs[e], present_of[e], strict=True) if there}
-    places = pull(world, needed, some, [k | w for k, w in zip(known, wanted or known, strict=True)])
+    near = Reading.of(world, edges, [link.neighbours for link in links])
+    others = Reading.of(world, edges, [link.others for link in links])
+    places = pull(
+        world, near.needed | others.needed, some, [k | w for k, w in zip(known, wanted or known, strict=True)]
+    )
     if not edges:
         return
-    width = max(len(link.neighbours) for link in links)
-    rows = world.rows_at(edges, [_padded(world.neighbours(e), width, world.own[e]) for e in edges])
-    present = torch.tensor([_padded(present_of[e], width, False) for e in edges], device=device)
-    number = torch.tensor([_padded(read[e], width, 0) for e in edges], device=device)
-    slot = torch.tensor([_padded([places.get(p, e) for p in pairs[e]], width, e) for e in edges], device=device)
-    _log_pulls(world, edges, slot, rows, number, present, wanted)
+    slot, rows, present, number = near.slot(places), near.rows, near.present, near.number
+    _log_pulls(world, near, slot, rows, wanted)
     held = world.published.hold(slot, rows, present, statistics=world.method.statistics == "mixed")
+    overheard = _overhear(world, others, places) if others.width else None
     revealed = torch.tensor([world.pending[e] for e in edges], device=device)
     world.go_back(some)
     pool, own = world.published, world.records[some].unsqueeze(1)
@@ -118,6 +117,7 @@ def _mix(world: World, edges: list[int]) -> None:
             batches=[world.batches.get(some, numbers) for numbers in revealed.unbind(1)],
             known=known,
             wanted=wanted,
+            overheard=overheard,
         ),
     )
     world.models.write_models(some, models)
@@ -195,35 +195,68 @@ def _wanted(world: World, edges: list[int]) -> list[Tensor]:
     return masks
 
 
-def _log_pulls(
-    world: World,
-    edges: list[int],
-    slot: Tensor,
-    rows: Sequence[Tensor],
-    number: Tensor,
-    present: Tensor,
-    wanted: list[Tensor],
-) -> None:
-    """Count the bytes of what each edge pulls; what it holds already is as of before this round."""
-    held = [[world.links[e].known[j] for j in world.links[e].neighbours] for e in edges]
-    width, models, precision = slot.shape[1], world.models, world.method.precision
+def _overhear(world: World, others: Reading, places: Mapping[Publication, int]) -> Overheard:
+    """The tallies of others. What they count of ids that are new to an edge comes with its next pull."""
+    slot, rows, layouts = others.slot(places), others.rows, world.gradients.model.tables
+    _log_tallies(world, others, slot, rows)
+    tallies = world.published.tallies(slot, rows, [layout.width for layout in layouts])
+    return Overheard(tallies, others.number.tolist(), others.present)
+
+
+def _log_pulls(world: World, near: Reading, slot: Tensor, rows: Sequence[Tensor], wanted: Sequence[Tensor]) -> None:
+    """Count the bytes of what each edge pulls of its neighbours; what it holds already is as of before this round."""
+    held = [[world.links[e].known[j] for j in world.links[e].neighbours] for e in near.edges]
+    models, precision = world.models, world.method.precision
     each = models.dense.element_size()
-    cost = traffic(
+    cost = _cost(
+        world,
+        near,
+        held,
+        slot,
+        rows,
         dense_bytes=dense_bytes(models.dense.shape[1], each, precision),
         row_bytes=[
             _row_bytes(world, *shapes) for shapes in zip(models.tables, world.published.all_tables, strict=True)
         ],
+        wanted=wanted if world.releases is None else (),
+    )
+    world.log.add_pulls(near.edges, near.peers, near.present, cost)
+    for edge, numbers, there in zip(near.edges, near.numbers, near.there, strict=True):
+        world.log.beyond_start[edge] += sum(n == 0 and answered for n, answered in zip(numbers, there, strict=True))
+
+
+def _log_tallies(world: World, others: Reading, slot: Tensor, rows: Sequence[Tensor]) -> None:
+    """Count the bytes of the tallies that each edge pulls of others."""
+    held = [[world.links[e].ears[j] for j in world.links[e].others] for e in others.edges]
+    number_bytes = world.models.dense.element_size()
+    sizes = [tally_bytes(number_bytes, world.method.precision) * t.tallied for t in world.gradients.model.tables]
+    cost = _cost(world, others, held, slot, rows, dense_bytes=0, row_bytes=sizes)
+    world.log.add_pulls(others.edges, others.peers, others.present, cost, whole=False)
+
+
+def _cost(
+    world: World,
+    read: Reading,
+    held: Sequence[Sequence[Link | Ear]],
+    slot: Tensor,
+    rows: Sequence[Tensor],
+    *,
+    dense_bytes: int,
+    row_bytes: Sequence[int],
+    wanted: Sequence[Tensor] = (),
+) -> Traffic:
+    edges = torch.tensor(read.edges, device=world.device)
+    return traffic(
+        dense_bytes=dense_bytes,
+        row_bytes=row_bytes,
         held_rows=[(version[slot] > 0).sum(2) for version in world.published.all_version],
         versions=world.published.versions(slot, rows),
         known_since=[_asked_since(world, since[edges]) for since in world.named.since],
-        publication=slot.new_tensor([_padded([x.publication for x in row], width, -1) for row in held]),
-        pulled_at=slot.new_tensor([_padded([x.pulled_at for x in row], width, -1) for row in held]),
-        present=present,
-        wanted=wanted if world.releases is None else (),
+        publication=read.padded([[x.publication for x in row] for row in held], -1),
+        pulled_at=read.padded([[x.pulled_at for x in row] for row in held], -1),
+        present=read.present,
+        wanted=wanted,
     )
-    world.log.add_pulls(edges, [world.links[e].neighbours for e in edges], present, cost)
-    for edge, numbers, there in zip(edges, number.tolist(), present.tolist(), strict=True):
-        world.log.beyond_start[edge] += sum(n == 0 and answered for n, answered in zip(numbers, there, strict=True))
 
 
 def _row_bytes(world: World, table: TableState, pool: Tensor) -> int:
@@ -242,7 +275,3 @@ def _asked_since(world: World, since: Tensor) -> Tensor:
 def _known_at_pull(since: Tensor, aggregations: Tensor) -> Tensor:
     """Which rows an edge knew when it pulled, [g, rows + 1]: not those of the batches after that."""
     return (since >= 0) & (since <= aggregations.unsqueeze(1))
-
-
-def _padded(values: list[T], width: int, filler: T) -> list[T]:
-    return values + [filler] * (width - len(values))

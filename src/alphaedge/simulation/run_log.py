@@ -14,7 +14,7 @@ from alphaedge.core.exchange import Traffic
 @final
 @dataclass
 class PullCount:
-    """Successful pulls of one edge from one peer."""
+    """Successful pulls of one edge from one peer: of its model, and the bytes of these and of tallies alone."""
 
     count: int = 0
     bytes: int = 0
@@ -76,16 +76,24 @@ class RunLog:
         self.scores[places] = self._score(predictions, labels)
         self.done[places] = True
 
-    def add_pulls(self, edges: list[int], peers: list[list[int]], present: Tensor, cost: Traffic) -> None:
-        """Note pulls of edges from the peers that were present."""
+    def add_pulls(
+        self,
+        edges: Sequence[int],
+        peers: Sequence[Sequence[int]],
+        present: Tensor,
+        cost: Traffic,
+        *,
+        whole: bool = True,
+    ) -> None:
+        """Note pulls of edges from the peers that were present. whole: of models; of tallies alone only bytes count."""
         there, changed = present.tolist(), cost.changed.tolist()
         for g, edge in enumerate(edges):
             for p, peer in enumerate(peers[g]):
                 if there[g][p]:
                     link = self.pulls[edge].setdefault(peer, PullCount())
-                    link.count += 1
+                    link.count += whole
                     link.bytes += changed[g][p]
-        self.bytes[edges] += torch.stack([part.sum(1) for part in cost], dim=1).cpu()
+        self.bytes[list(edges)] += torch.stack([part.sum(1) for part in cost], dim=1).cpu()
 
     def progress(self, total: int) -> Progress:
         """How far the runs are, with the mean score so far."""

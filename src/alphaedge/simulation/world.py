@@ -64,6 +64,7 @@ class World:
         parts: Sequence[range] | None = None,
         guests: int = 0,
     ) -> None:
+        method = method.suited(gradients.model)
         self.method, self.batches, self.timelines, self.seeds = method, batches, timelines, seeds
         self.gradients, self.conditions, self.log = gradients, conditions, log
         self.n = len(timelines[0].first)  # edges of one run
@@ -119,10 +120,10 @@ class World:
         """The number of the first edge of an edge's run."""
         return self.own[edge] - self.own[edge] % self.n
 
-    def neighbours(self, edge: int) -> list[int]:
-        """The numbers of an edge's neighbours."""
-        base = self.base(edge)
-        return [base + j for j in self.links[edge].neighbours]
+    def read_by(self, edge: int) -> list[int]:
+        """The numbers of the edges that an edge reads in a round: its neighbours, and the others that it hears."""
+        base, links = self.base(edge), self.links[edge]
+        return [base + j for j in (*links.neighbours, *links.others)]
 
     def rows_at(self, edges: Sequence[int], peers: Sequence[Sequence[int]]) -> list[Tensor]:
         """Where peers, by their numbers [g, P], have the rows of g edges: per id table [g, P, C + 1]."""
@@ -148,13 +149,14 @@ class World:
             return range(self.n)
         return [j for j in range(self.n) if timeline.member(j, moment) and base + j not in self.log.stopped]
 
-    def newest(self, edge: int) -> list[int]:
-        """The newest publications of an edge's neighbours when it pulls, by their numbers; 0 for none."""
+    def newest(self, edge: int, peers: Sequence[int]) -> list[int]:
+        """The newest publications of an edge's peers, by their local numbers, when it pulls; 0 for none."""
         timeline, local = self.where(edge)
         moment = self.moment[edge]
         if self.method.pull_ahead:
             moment = timeline.moment(local, max(timeline.first[local], self.at[edge] - 1 - self.method.pull_ahead))
-        return [self.newest_at(j, moment) for j in self.neighbours(edge)]
+        base = self.base(edge)
+        return [self.newest_at(base + j, moment) for j in peers]
 
     def newest_at(self, number: int, moment: float) -> int:
         """The newest publication of the edge with that number at a moment; 0 for none."""
@@ -169,15 +171,15 @@ class World:
             found[j] = (newest if newest[0] <= moment else last)[1]
         return found
 
-    def present(self, edge: int) -> list[bool]:
-        """Which of an edge's neighbours answer when it pulls."""
+    def present(self, edge: int, peers: Sequence[int]) -> list[bool]:
+        """Which of an edge's peers, by their local numbers, answer when it pulls."""
         base, last_published = self.base(edge), int(self.published.number[edge])
         if not self.conditions.down_edges_pull and self.outages[self.own[edge]][last_published]:
-            return [False] * len(self.links[edge].neighbours)
+            return [False] * len(peers)
         there = self.candidates(edge)
         return [
             j in there and number > 0 and not self.outages[base + j][number]
-            for j, number in zip(self.links[edge].neighbours, self.newest(edge), strict=True)
+            for j, number in zip(peers, self.newest(edge, peers), strict=True)
         ]
 
     def note_trained(self, edges: Tensor, numbers: Tensor) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from alphaedge.core.gradients import Gradients, OneAtATime
 from alphaedge.core.hearing import trust_in
+from alphaedge.core.links import Ear
 from alphaedge.core.model import Model
 from alphaedge.core.privacy.accountant import epsilon_after
 from alphaedge.core.privacy.noise import Noise
@@ -259,8 +260,8 @@ class LearningLoop:
         weights = {peer: learner.links.known[peer].weight if learner.aggregations else 1.0 for peer in trust}
         told = learner.private is None
         usual = [table.usual_row(published=told) if trial is not None else None for table in learner.tables]
-        known = {peer: learner.links.known.get(peer) for peer in trust}
-        believed = {peer: trust_in(link) if link is not None else 0.0 for peer, link in known.items()}
+        links = learner.links
+        believed = {peer: trust_in(links.ears.get(peer, Ear())) if peer in links.known else 0.0 for peer in trust}
         hearing = [Hearing(table.width, table.events, believed) for table in learner.tables]
         chosen = {peer: pulls[peer] for peer in trust}
         adopted = weighted_rows(weights, chosen, trust=trust, usual=usual, hearing=hearing)

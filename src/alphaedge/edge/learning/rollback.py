@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from alphaedge.core.links import Link
+from alphaedge.core.links import Ear, Link
 from alphaedge.edge.learning.checkpoints import Checkpoints, Progress, pack_state, unpack_state
 from alphaedge.edge.learning.examples import Examples
 from alphaedge.edge.learning.learner import Learner
@@ -56,8 +56,10 @@ def roll_back(found: Learner, bad: Learner, checkpoints: Checkpoints, schema: st
         mine = found.links.known.setdefault(peer, Link(bad.method.aggregation.memory.start))
         mine.tried, mine.excess, mine.missed, mine.absences = link.tried, link.excess, link.missed, link.absences
         mine.exclusions, mine.excluded_until = link.exclusions, link.excluded_until
-        mine.agreed, mine.told = link.agreed, link.told
         mine.weight = mine.weight if link.counts(bad.aggregations) else 0.0
+    for peer, ear in bad.links.ears.items():
+        heard = found.links.ears.setdefault(peer, Ear())
+        heard.agreed, heard.told = ear.agreed, ear.told
     after = msgspec.structs.replace(progress, rollbacks=progress.rollbacks + 1, rolled_back_at=found.aggregations)
     checkpoints.save(found, schema, after)
 

@@ -7,6 +7,7 @@ from typing import Final, final
 from alphaedge.core.compression import residual_columns
 from alphaedge.core.methods import Method
 from alphaedge.core.model import Model
+from alphaedge.core.tally import COLUMNS
 from alphaedge.data.stream import Dataset
 from alphaedge.simulation.engine import mix_block
 from alphaedge.simulation.memory.own_rows import OwnRows
@@ -59,6 +60,8 @@ class Need:
         named = sum(len(table.fields) for table in model.tables)  # ids of an event
         noted = sum(count * 9 for count, _ in rows)  # whether and since when an edge knows a row
         published = dense + statistics + tables + sum(count * 4 for count, _ in rows)
+        others = min(edges - 1, method.suited(model).others) if peers else 0
+        tallies = sum(count * COLUMNS * number for count, _ in rows)
         residuals = dense + tables if residual_columns(1, method.precision) else 0
         of_batch = size * named * max((width for _, width in rows), default=0)
         return cls(
@@ -67,7 +70,8 @@ class Need:
             events=0 if events_on_disk else events * (2 * event + 8 * named),
             scores=events * (2 * number + 4) + events // size * 100 + edges * 4_000,
             training=7 * dense + 5 * of_batch + size * (3 * (event + 8 * named) + _ACTIVATIONS),
-            mixing=(peers + 2) * (4 * dense + 2 * tables + sum(count * 40 for count, _ in rows) + 4 * of_batch),
+            mixing=(peers + 2) * (4 * dense + 2 * tables + sum(count * 40 for count, _ in rows) + 4 * of_batch)
+            + others * (3 * tallies + sum(count * 24 for count, _ in rows)),
             peers=peers,
         )
 

@@ -169,7 +169,11 @@ def test_a_stop_during_a_round_does_not_wait_for_peers(tmp_path: Path, monkeypat
     assert loop.learner.aggregations == 0, "the round is begun again after a restart"
 
 
-@pytest.mark.parametrize("problem", ["refused", "no memory"])
+IMPOSSIBLE = b'{"dense":{"dtype":"F32","shape":[0,4611686018427387904,4],"data_offsets":[0,0]}}'
+ANSWERS = {"refused": b"garbage", "impossible": len(IMPOSSIBLE).to_bytes(8, "little") + IMPOSSIBLE}
+
+
+@pytest.mark.parametrize("problem", [*ANSWERS, "no memory"])
 def test_a_peer_whose_model_is_of_no_use_is_left_alone_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: str
 ) -> None:
@@ -182,7 +186,7 @@ def test_a_peer_whose_model_is_of_no_use_is_left_alone_for_a_while(
             sizes.append(max_bytes)
             if problem == "no memory":
                 raise MemoryError
-            return b"garbage"
+            return ANSWERS[problem]
 
         monkeypatch.setattr(running._client, "request", garbage)
         assert await running._pulled(Pull(1, "boston", "127.0.0.1:1", "start")) is None

@@ -8,7 +8,7 @@ import msgspec
 
 from alphaedge.files import replace_file
 from alphaedge.monitoring.frames import FADED_SHARE
-from alphaedge.monitoring.vitals import EXCLUDED, MAX_LINKS, EdgeView, Link, Vitals
+from alphaedge.monitoring.vitals import EXCLUDED, MAX_LINKS, EdgeView, Link, Vitals, is_plausible_number
 
 S = TypeVar("S")
 
@@ -174,5 +174,5 @@ def _is_link(peer: PeerStatus) -> bool:
 
 
 def _round(value: float | None) -> float | None:
-    """Four digits: announcements are sent often and should be short."""
-    return None if value is None else round(value, 4)
+    """Four digits: announcements are sent often and should be short. What may not be announced is left out."""
+    return round(value, 4) if value is not None and is_plausible_number(value) else None

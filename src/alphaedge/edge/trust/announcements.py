@@ -130,5 +130,5 @@ def _find_fault(announcement: Announcement) -> str | None:
     if not all(0 <= share <= 1 for share in shares.values()) or sum(shares.values()) > 1 + SHARE_TOLERANCE:
         return "has impossible shares; allowed: each from 0 to 1, with a sum of at most 1"
     if not is_plausible(announcement.vitals):
-        return "has vitals with too many links or with invalid names or states"
+        return "has vitals with too many links or with invalid numbers, names or states"
     return None

@@ -18,10 +18,11 @@ from alphaedge.edge.peers.driver import PeerDriver
 from alphaedge.edge.store.journal import Journal
 from alphaedge.edge.store.status import PeerStatus
 from alphaedge.edge.transport.client import PeerClient
-from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
+from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement, decode_announcement
 from alphaedge.edge.trust.credentials import InsecureCredentials
 from alphaedge.edge.trust.policy_file import PolicyFile
 from alphaedge.edge.trust.wire_secrets import WireSecrets
+from alphaedge.monitoring.vitals import MAX_LINKS
 
 from ..processes import BATCH, CONFIG, EVERY, Edge, events
 
@@ -130,6 +131,17 @@ def test_a_peer_that_is_dropped_after_a_mix_is_reported_with_its_share_of_that_m
     asyncio.run(reported())
     assert "boston" not in loop.learner.links.neighbours
     assert loop.status.peers["boston"].share == 0.3
+
+
+def test_an_edge_with_very_many_neighbours_announces_what_others_accept(tmp_path: Path) -> None:
+    loop = learning(tmp_path, 1)
+    loop.learner.links.neighbours = [f"edge-{number}" for number in range(1500)]
+
+    async def announced() -> Announcement:
+        running = driver(loop)
+        return decode_announcement(running._credentials.sign(running._announcement()))
+
+    assert len(asyncio.run(announced()).vitals.neighbours) == MAX_LINKS
 
 
 def test_a_part_that_fails_ends_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

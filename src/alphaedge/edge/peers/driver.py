@@ -24,7 +24,7 @@ from alphaedge.edge.peers.pulls import PendingPull, Pulls
 from alphaedge.edge.store.status import PeerStatus
 from alphaedge.edge.transport.client import PeerClient
 from alphaedge.edge.transport.server import Route
-from alphaedge.edge.trust.announcements import Announcement
+from alphaedge.edge.trust.announcements import Announcement, fit_limits
 from alphaedge.edge.trust.certificates import Identity
 from alphaedge.edge.trust.credentials import Credentials
 from alphaedge.edge.trust.policy import Member
@@ -249,7 +249,7 @@ class PeerDriver:
     def _announcement(self) -> Announcement:
         learner, status = self.learning.learner, self.learning.status
         status.announcement_version += 1
-        return Announcement(
+        whole = Announcement(
             edge=self.config.edge,
             region=self.config.region,
             address=self._address,
@@ -259,6 +259,7 @@ class PeerDriver:
             shares=learner.topology,
             vitals=self.learning.announced_vitals(),
         )
+        return fit_limits(whole)
 
     def _status_of(self, peer: str) -> PeerStatus:
         """What is known of a peer; at first its share is what the edge announced last, before it started."""

@@ -7,14 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from alphaedge.edge.config import load
 from alphaedge.edge.inputs.features import Features
 from alphaedge.edge.learning.loop import LearningLoop
+from alphaedge.edge.learning.publication import PulledModel
 from alphaedge.edge.peers.commands import Pull
 from alphaedge.edge.peers.driver import PeerDriver
+from alphaedge.edge.peers.pulls import Pulls
 from alphaedge.edge.store.journal import Journal
 from alphaedge.edge.store.status import PeerStatus
 from alphaedge.edge.transport.client import PeerClient
@@ -205,6 +208,44 @@ def test_a_peer_whose_model_is_of_no_use_is_left_alone_for_a_while(
         assert running._client.is_resting("127.0.0.1:1", "boston")
         dense = loop.learner.mixed.dense[0].nbytes
         assert dense < sizes[0] < dense + 20_000, "as large as what was asked for"
+        running._thread.shutdown()
+        running._unpacking.shutdown()
+
+    asyncio.run(run())
+
+
+def test_a_peer_that_has_lost_its_disk_is_refused_once_and_then_taken_as_a_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, theirs = learning(tmp_path / "berlin", 1), learning(tmp_path / "boston", EVERY, edge="boston")
+    while theirs.step_alone():
+        pass
+    answering = Pulls(theirs.learner, loop.schema, WireSecrets(b""))
+
+    async def run() -> None:
+        running = driver(loop)
+        assert isinstance(running.directory, Directory)
+        loop.learner.join(["berlin", "boston"])
+        link = loop.learner.links.known["boston"]
+        link.publication, link.pulled_at, link.tried, link.excess = 57, 3, True, 0.04
+
+        async def answer(address: str, route: str, body: bytes, **limits: Any) -> bytes:
+            return answering.answer_model("berlin", *answering.read_request("berlin", body))
+
+        async def pulled(published: int) -> PulledModel | None:
+            """Pull while the peer announces so many publications."""
+            running.directory.peer = msgspec.structs.replace(running.directory.peer, publication=published)
+            return await running._pulled(Pull(1, "boston", "127.0.0.1:1", "round"))
+
+        monkeypatch.setattr(running._client, "request", answer)
+        assert await pulled(published=57) is None
+        assert link.publication == 57, "an old model again, while the peer announces what is held"
+        assert await pulled(published=1) is None
+        assert (link.publication, link.tried, link.excess) == (-1, False, 0.04)
+        model = await pulled(published=1)
+        assert model is not None
+        assert model.number == 1
+        assert running.peers["boston"].refused == 2
         running._thread.shutdown()
         running._unpacking.shutdown()
 

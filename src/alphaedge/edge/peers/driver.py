@@ -30,7 +30,7 @@ from alphaedge.edge.trust.credentials import Credentials
 from alphaedge.edge.trust.policy import Member
 from alphaedge.edge.trust.policy_file import PolicyFile
 from alphaedge.edge.trust.wire_secrets import WireSecret, WireSecrets
-from alphaedge.errors import AlphaEdgeError, ModelRefused, PeerError, PeerForbidden
+from alphaedge.errors import AlphaEdgeError, ModelOutdated, ModelRefused, PeerError, PeerForbidden
 from alphaedge.monitoring.vitals import EdgeView
 
 T = TypeVar("T")
@@ -283,6 +283,8 @@ class PeerDriver:
             self._client.record_refusal(command.address, peer)
             status.refused += 1
             warn("peer_model_refused", peer=peer, reason=error)
+            if isinstance(error, ModelOutdated):
+                await self._note_new_start(peer)
         except MemoryError as error:
             self._client.record_refusal(command.address, peer)
             status.failures += 1
@@ -296,6 +298,19 @@ class PeerDriver:
                 status.pulls, status.held, status.pulled = status.pulls + 1, model.number, time.time()
             return model
         return None
+
+    async def _note_new_start(self, peer: str) -> None:
+        """Take a peer as a new one if it announces fewer publications than are held: it has lost its disk.
+
+        The announcement alone does not tell, since a model may come before the announcement of its publication.
+        """
+        announced = self.directory.alive().get(peer)
+        if announced is None:
+            return
+        published, learner = announced.publication, self.learning.learner
+        if await self._in_learner(lambda: learner.note_new_start(peer, published)):
+            self._pulls.drop(peer)
+            info("peer_began_anew", peer=peer, publication=published)
 
     async def _ask(self, command: commands.Pull) -> tuple[PendingPull, bytes]:
         spent, secrets, afresh = 0.0, list(self._pulls.secrets.newest_first), False

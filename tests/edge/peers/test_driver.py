@@ -15,7 +15,7 @@ from alphaedge.edge.config import load
 from alphaedge.edge.inputs.features import Features
 from alphaedge.edge.learning.loop import LearningLoop
 from alphaedge.edge.learning.publication import PulledModel
-from alphaedge.edge.peers.commands import Pull
+from alphaedge.edge.peers.commands import FinishRound, Pull
 from alphaedge.edge.peers.driver import PeerDriver
 from alphaedge.edge.peers.pulls import Pulls
 from alphaedge.edge.store.journal import Journal
@@ -145,6 +145,32 @@ def test_an_edge_with_very_many_neighbours_announces_what_others_accept(tmp_path
         return decode_announcement(running._credentials.sign(running._announcement()))
 
     assert len(asyncio.run(announced()).vitals.neighbours) == MAX_LINKS
+
+
+def test_the_key_list_of_a_former_neighbour_is_freed(tmp_path: Path) -> None:
+    loop = learning(tmp_path / "berlin", 1)
+    theirs = learning(tmp_path / "boston", EVERY, edge="boston")
+    while theirs.step_alone():
+        pass
+    answering = Pulls(theirs.learner, loop.schema, WireSecrets(b""))
+
+    async def run() -> None:
+        running = driver(loop)
+        pulls, links = running._pulls, loop.learner.links
+        loop.learner.join(["berlin", "boston"])
+        pending = pulls.request_model("boston")
+        answer = answering.answer_model("berlin", *answering.read_request("berlin", pending.data))
+        pulls.accept("boston", pending, answer)
+        assert list(pulls._sent) == ["boston"]
+        links.switch([], loop.learner.method.aggregation.memory)
+        await running._finish_round(FinishRound({}, [], ["berlin"], {}))
+        assert not pulls._sent
+        pulls.accept("boston", pending, answer)
+        assert not pulls._sent, "an answer that comes when the peer is a neighbour no more"
+        running._thread.shutdown()
+        running._unpacking.shutdown()
+
+    asyncio.run(run())
 
 
 def test_a_part_that_fails_ends_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

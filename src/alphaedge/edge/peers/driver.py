@@ -223,9 +223,7 @@ class PeerDriver:
 
     async def _finish_round(self, command: commands.FinishRound) -> events.RoundFinished:
         learner, status = self.learning.learner, self.learning.status
-        shares = await self._in_learner(
-            lambda: self.learning.finish_round(command.models, command.candidates, command.topology, command.absent)
-        )
+        shares = await self._in_learner(lambda: self._end_round(command))
         status.timed_aggregations += 1
         if command.models:
             status.missed_rounds = 0
@@ -237,10 +235,14 @@ class PeerDriver:
         info("aggregated", number=learner.aggregations, shares={e: round(s, 4) for e, s in shares.items()})
         return events.RoundFinished(tuple(learner.links.neighbours))
 
+    def _end_round(self, command: commands.FinishRound) -> dict[str, float]:
+        shares = self.learning.finish_round(command.models, command.candidates, command.topology, command.absent)
+        self._pulls.drop_former_neighbours()
+        return shares
+
     def _drop(self, command: commands.DropNeighbours) -> None:
         self.learning.drop(command.peers)
-        for peer in command.peers:
-            self._pulls.drop(peer)
+        self._pulls.drop_former_neighbours()
 
     async def _announce(self) -> None:
         announcement = await self._in_learner(self._announcement)

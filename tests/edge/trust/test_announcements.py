@@ -130,11 +130,18 @@ def test_an_address_is_a_name_or_a_number_with_a_port(address: str) -> None:
     assert verify(sign(address=address)).address == address
 
 
-@pytest.mark.parametrize("payload", [b"", b"\xa4edge\xa2\xff\xff", b"\x81\xa4edge\xa2\xff\xff", b"\xc1", bytes(300)])
+DEEP = b"\x81\xa4more" + b"\x91" * 50_000 + b"\xc0"  # a list in a list in a list
+
+
+@pytest.mark.parametrize(
+    "payload", [b"", b"\xa4edge\xa2\xff\xff", b"\x81\xa4edge\xa2\xff\xff", b"\xc1", bytes(300), DEEP]
+)
 def test_a_payload_that_can_not_be_decoded_is_refused(payload: bytes) -> None:
     signature = BERLIN.key.sign(payload, SIGNATURE_ALGORITHM)
     with pytest.raises(AnnouncementError, match="can't be decoded"):
         verify(SignedAnnouncement(payload, signature, sign().certificate))
+    with pytest.raises(AnnouncementError, match="can't be decoded"):
+        read_head(SignedAnnouncement(payload, b"", b""))
 
 
 def test_a_damaged_certificate_is_refused_whichever_byte_is_wrong() -> None:

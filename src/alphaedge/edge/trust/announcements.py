@@ -146,7 +146,7 @@ def _decode(signed: SignedAnnouncement, kind: type[T]) -> T:
         raise AnnouncementError(f"an announcement has {size} bytes; allowed: at most {MAX_ANNOUNCEMENT_BYTES}")
     try:
         return msgspec.msgpack.decode(signed.payload, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # any depth, in a field unknown here
         raise AnnouncementError(f"an announcement can't be decoded ({error})") from None
 
 

@@ -15,6 +15,7 @@ import tomli_w
 
 from alphaedge.edge.trust.authority import CertificateFolder
 from alphaedge.errors import FleetError
+from alphaedge.files import replace_file
 from alphaedge.fleet.child_process import end_with_parent
 
 HOST: Final = "127.0.0.1"
@@ -117,8 +118,8 @@ class DemoFleet:
 
     def cut_link(self, one: str, other: str) -> None:
         """Forbid a link in both directions, by the policy."""
-        with self.policy.open("a") as policy:
-            policy.write(f"deny from={one} to={other}\ndeny from={other} to={one}\n")
+        rules = f"deny from={one} to={other}\ndeny from={other} to={one}\n"
+        replace_file(self.policy, self.policy.read_bytes() + rules.encode())
 
     def is_running(self, name: str) -> bool:
         """Whether the process of an edge runs."""

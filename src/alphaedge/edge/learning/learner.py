@@ -113,6 +113,18 @@ class Learner:
         self.links.drop(peer)
         self.held.pop(peer, None)
 
+    def note_new_start(self, peer: str, published: int) -> bool:
+        """Forget what is held of a peer that has published less since it began anew; whether it has.
+
+        Its model counts as that of a peer whose rows are not proven yet. Its exclusions and its weight stay.
+        """
+        link = self.links.known.get(peer)
+        if link is None or published >= link.publication:
+            return False
+        link.publication, link.pulled_at, link.tried = -1, -1, False
+        self.held.pop(peer, None)
+        return True
+
     def adopt(self, table: int, keys: Tensor, rows: Tensor) -> int:
         """Start the rows of new ids from what peers know about them (cold start); how many were new."""
         new = self.tables[table].rows(keys) < 0

@@ -8,7 +8,7 @@ import msgspec
 
 from alphaedge.files import replace_file
 from alphaedge.monitoring.frames import FADED_SHARE
-from alphaedge.monitoring.vitals import EXCLUDED, MAX_LINKS, EdgeView, Link, Vitals
+from alphaedge.monitoring.vitals import EXCLUDED, EdgeView, Link, Vitals, is_plausible_number
 
 S = TypeVar("S")
 
@@ -136,7 +136,7 @@ def make_vitals(status: LearnerStatus, neighbours: Iterable[str], server: Server
         own_share=round(status.own_share, 4),
         home_share=round(status.home_share, 4),
         neighbours=chosen,
-        links={name: make_link(linked[name]) for name in sorted(linked)[:MAX_LINKS]},
+        links={name: make_link(linked[name]) for name in sorted(linked)},
     )
 
 
@@ -174,5 +174,5 @@ def _is_link(peer: PeerStatus) -> bool:
 
 
 def _round(value: float | None) -> float | None:
-    """Four digits: announcements are sent often and should be short."""
-    return None if value is None else round(value, 4)
+    """Four digits: announcements are sent often and should be short. What may not be announced is left out."""
+    return round(value, 4) if value is not None and is_plausible_number(value) else None

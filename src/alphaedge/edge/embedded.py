@@ -46,7 +46,7 @@ class Edge:
         config, folder = load(self._path), self._path.parent
         check_edge(config, folder, dt.datetime.now(dt.UTC), insecure=self._insecure)
         self._service = PredictionService(config, folder, journal_clock)
-        command = LearnerCommand(self._path, "text", self._insecure)
+        command = LearnerCommand(config, folder, "text", self._insecure)
         self._tasks = [
             asyncio.create_task(supervise_learner(command)),
             asyncio.create_task(self._service.clean_up_forever()),

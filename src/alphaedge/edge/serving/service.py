@@ -126,7 +126,7 @@ class PredictionService:
 
     async def check_ready(self) -> None:
         """Raise an error that says why, unless a prediction could be made and written now."""
-        self._get_predictor()
+        self._get_predictor().check()
         if self._write_failed:
             await self._write(self._commits.run(Journal.check_writable))
 

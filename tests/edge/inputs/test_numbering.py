@@ -31,9 +31,8 @@ def test_ids_of_one_batch_never_take_each_others_rows() -> None:
     ids = Numbering(2)
     ids.use([1, 2])
     assert ids.use([3, 1]) == [Admission(1, 3, 2)], "1 is the older one, but it is used in the same batch"
-    with pytest.raises(InvalidValue, match="at most 2"):
-        ids.use([4, 5, 6])
-    assert (ids.find(1), ids.find(3)) == (0, 1), "nothing has changed"
+    assert ids.use([4, 3, 5]) == [Admission(0, 4, 1)], "3 keeps its row, and 5 gets none"
+    assert ids.use([6, 7, 8, 9]) == [Admission(1, 6, 3), Admission(0, 7, 4)]
 
 
 class Replayed(RuleBasedStateMachine):

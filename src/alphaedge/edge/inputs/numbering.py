@@ -66,18 +66,14 @@ class Numbering:
     def use(self, keys: Iterable[int]) -> list[Admission]:
         """Mark keys as used, in this order, and give a row to those without one; return these.
 
-        There may not be more different keys than rows, or some would lose their row to another one of the same call.
+        No key loses its row to another one of the same call: new keys that find no room get no row.
         """
         used = list(dict.fromkeys(keys))
-        if len(used) > self.capacity:
-            raise InvalidValue("ids at once", len(used), f"at most {self.capacity}, the rows of the table")
-        for key in used:
-            if key in self._rows:
-                self._rows.move_to_end(key)
+        known, new = [k for k in used if k in self._rows], [k for k in used if k not in self._rows]
+        for key in known:
+            self._rows.move_to_end(key)
         admitted = []
-        for key in used:
-            if key in self._rows:
-                continue
+        for key in new[: self.capacity - len(known)]:
             previous, row = None, len(self._rows)
             if row == self.capacity:
                 previous, row = self._rows.popitem(last=False)

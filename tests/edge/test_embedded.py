@@ -9,6 +9,9 @@ import pytest
 import torch
 
 import alphaedge
+from alphaedge.edge.config import load
+from alphaedge.edge.inputs.features import Features
+from alphaedge.edge.store.journal import Journal
 from alphaedge.errors import ParametersError
 from alphaedge.inference.feedback import FeedbackCounts
 
@@ -56,6 +59,24 @@ def test_an_embedded_edge_predicts_learns_and_leaves_nothing_behind(tmp_path: Pa
             assert (await again.feedback(ids, [1, 0])).accepted == 2
 
     run(test())
+
+
+def test_an_id_that_is_missing_is_the_same_as_over_http(tmp_path: Path) -> None:
+    path = Edge(tmp_path).path
+
+    async def test() -> None:
+        async with alphaedge.Edge(path) as edge:
+            for user in (None, float("nan"), "", "None", "nan"):
+                await edge.predict({"user": ["ann", user], "item": [2, 3], "x": [[0.0, 0.0]] * 2})
+
+    run(test())
+    config = load(path)
+    features = Features(config.model.fields, b"")
+    journal = Journal(tmp_path / "data" / "journal.db", layout=features.layout, readonly=True)
+    users = features.from_bytes([example for _, example in journal.predictions(0, 100)])["user"][1::2].tolist()
+    journal.close()
+    assert users[0] == users[1] == users[2]
+    assert len(set(users[2:])) == 3, "text is text"
 
 
 def test_bad_input_is_refused_by_name(tmp_path: Path) -> None:

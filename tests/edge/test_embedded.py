@@ -89,6 +89,7 @@ def test_bad_input_is_refused_by_name(tmp_path: Path) -> None:
                 ({"user": ["ann"]}, "also item"),
                 ({**USERS, "x": [[1.0], [2.0, 3.0]]}, "inputs.x"),
                 ({**USERS, "user": "ann"}, "inputs.user"),
+                ({**USERS, "item": [2, 10**5000]}, "text or a shorter number"),
             ):
                 with pytest.raises(alphaedge.InvalidValue, match=words):
                     await edge.predict(inputs)

@@ -10,6 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from alphaedge.values import digits
+
 Array = NDArray[Any]
 
 JSON_LENGTH_HEADER: Final = "inference-header-content-length"
@@ -46,7 +48,7 @@ def texts_of(array: Array) -> list[bytes]:
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    text = str(value)
+    text = digits(value) if isinstance(value, int) else str(value)
     return "" if text in NOT_THERE else text
 
 

@@ -76,6 +76,17 @@ def test_a_key_depends_on_the_id_and_the_secret_and_fits_an_int64(value: int | s
     assert key != key_of(value, secret + b"x")
 
 
+@pytest.mark.parametrize("secret", [b"", b"s"])
+def test_a_text_of_many_digits_is_a_text_as_any_other(secret: bytes) -> None:
+    """Python reads and writes whole numbers of up to 4300 digits only."""
+    text = "7" * 5000
+    assert key_of(text, secret) == key_of(text.encode(), secret) == key_of(text + ".0", secret)
+    assert key_of(text, secret) != key_of(text + "7", secret)
+    for number in (10**5000, -(10**5000)):
+        with pytest.raises(InvalidValue, match="id: found 'a number of 16610 bits'; allowed: text or a shorter number"):
+            key_of(number, secret)
+
+
 def test_an_id_is_the_same_as_a_number_and_as_text() -> None:
     assert key_of(42, b"s") == key_of("42", b"s") == key_of(b"42", b"s")
     assert key_of(42, b"") == 42

@@ -17,6 +17,7 @@ from alphaedge.errors import InvalidValue, check_number
 from alphaedge.values import Value, canonical
 
 KEY_BYTES: Final = 6  # in a fleet with a million ids, the chance that two share a key is 1 in 560
+KEYS: Final = 1 << 8 * KEY_BYTES
 BLOCK_ROWS: Final = 1024  # rows by which a table grows
 
 
@@ -29,7 +30,8 @@ def key_of(value: Value, secret: bytes) -> int:
     (7, 7)
     """
     text = canonical(value)
-    if not secret and text.isdecimal() and text == str(number := int(text)) and number < 1 << 8 * KEY_BYTES:
+    short = not secret and len(text) <= len(str(KEYS))  # Python reads no number of thousands of digits
+    if short and text.isdecimal() and text == str(number := int(text)) and number < KEYS:
         return number
     return int.from_bytes(
         hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=KEY_BYTES, key=secret).digest()

@@ -1,6 +1,7 @@
 """The service that the server and an embedded edge share, without HTTP."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,28 @@ from alphaedge.edge.config import load
 from alphaedge.edge.learning.loop import LearningLoop
 from alphaedge.edge.server_process import journal_clock
 from alphaedge.edge.serving.service import PredictionService
-from alphaedge.errors import ParametersError
+from alphaedge.edge.store.journal import Journal
+from alphaedge.errors import JournalError, ParametersError
 
 from ..processes import CONFIG, Edge
+
+
+def test_a_service_that_does_not_start_leaves_its_folder_free(tmp_path: Path) -> None:
+    config = load(Edge(tmp_path).path)
+    journal = tmp_path / "data" / "journal.db"
+    journal.parent.mkdir()
+    journal.write_bytes(b"no journal" * 100)
+    with pytest.raises(JournalError, match="can't be opened"):
+        PredictionService(config, tmp_path, journal_clock)
+    journal.unlink()
+
+    def broken(_: Journal) -> Callable[[], float]:
+        raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        PredictionService(config, tmp_path, broken)
+    PredictionService(config, tmp_path, journal_clock).close()
+    PredictionService(config, tmp_path, journal_clock).close()
 
 
 def test_an_edge_is_ready_only_while_it_can_predict_from_what_the_learner_hands_over(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ time it is, or which rule is in use: the method's rules decide, and what a round
 value.
 """
 
+import contextlib
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -60,10 +61,12 @@ def mix(method: Method, gradients: Gradients, round: Round, *, finite: bool = Fa
     if method.trial is not None:
         mixing = method.trial.hold(mixing, round.links, round.aggregations)
     weights = stack(round.links, answered.shape[1], rule.memory, round.models.dense.dtype, round.models.device)
-    new = rule.weigh(mixing, weights)
-    _check_weights(type(rule).__name__, new, weights, finite=finite)
+    with _rule_errors("aggregation", rule, "weigh"):
+        new = rule.weigh(mixing, weights)
+        _check_weights(type(rule).__name__, new, weights, finite=finite)
     shares = shares_of(new.raw, mixing.present)
-    rule.mix(mixing, shares)
+    with _rule_errors("aggregation", rule, "mix"):
+        rule.mix(mixing, shares)
     # What a released model is worth says nothing of the tallies that come with it: they have a trust of their own.
     hear(mixing if method.privacy is None else mixing.among(answered, mixing.records), round.links)
     unstack(new, round.links)
@@ -74,6 +77,18 @@ def mix(method: Method, gradients: Gradients, round: Round, *, finite: bool = Fa
                 links.known[peer].publication, links.known[peer].pulled_at = number, aggregation
     rows: list[list[float]] = shares.tolist()
     return rows
+
+
+@contextlib.contextmanager
+def _rule_errors(field: str, rule: object, method: str) -> Iterator[None]:
+    """Turn whatever a rule raises into a ``RuleError`` that names it."""
+    try:
+        yield
+    except RuleError:
+        raise
+    except Exception as error:
+        text = f"{field}: {type(rule).__name__}.{method} failed ({type(error).__name__}: {error})"
+        raise RuleError(text) from error
 
 
 def _check_weights(rule: str, new: Weights, last: Weights, *, finite: bool) -> None:
@@ -121,13 +136,16 @@ def select(
         topology={j: topology.get(j, {}) for j in links.neighbours},
         remembered=links.remembered(),
     )
-    links.switch(allowed(method, edge, candidates, rule.choose(view, rng)), method.aggregation.memory)
+    with _rule_errors("selection", rule, "choose"):
+        chosen = allowed(method, edge, candidates, rule.choose(view, rng))
+    links.switch(chosen, method.aggregation.memory)
 
 
 def join(method: Method, edge: P, candidates: Sequence[P], rng: random.Random) -> Links[P]:
     """The first neighbours of an edge."""
-    chosen = method.selection.first(edge, candidates, rng)
-    return Links.start(allowed(method, edge, candidates, chosen), method.aggregation.memory)
+    with _rule_errors("selection", method.selection, "first"):
+        chosen = allowed(method, edge, candidates, method.selection.first(edge, candidates, rng))
+    return Links.start(chosen, method.aggregation.memory)
 
 
 def allowed(method: Method, edge: P, candidates: Sequence[P], chosen: Sequence[P]) -> Sequence[P]:

@@ -12,10 +12,11 @@ import time
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import torch
 
 from alphaedge.edge import log
-from alphaedge.edge.config import EdgeConfig, load
+from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.cores import pin_process
 from alphaedge.edge.directory.exchange import Exchange
 from alphaedge.edge.directory.gossip import Gossip
@@ -38,24 +39,23 @@ EXCLUDE_EVERY_SECONDS: Final = 0.2  # between two checks for edges that are revo
 PARENT_POLL_SECONDS: Final = 0.5  # between two checks that the server is still there
 
 
-async def run(path: Path, *, insecure: bool, server: int) -> None:
+async def run(config: EdgeConfig, folder: Path, *, insecure: bool, server: int) -> None:
     """Learn until SIGTERM or SIGINT, or until the server is gone. server: id of its process."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    config = load(path)
     watching = asyncio.create_task(_stop_without(server, stop))
-    lock = await _acquire_lock(path.parent / config.data / "learner.lock", stop)
+    lock = await _acquire_lock(folder / config.data / "learner.lock", stop)
     if lock is None:
         return
-    learning = LearningLoop(config, path.parent)
+    learning = LearningLoop(config, folder)
     is_named = config.policy is not None
-    policy = PolicyFile(path.parent / (config.policy or DEFAULT_POLICY), optional=not is_named)
-    credentials = _credentials(config, path.parent, policy, insecure=insecure)
+    policy = PolicyFile(folder / (config.policy or DEFAULT_POLICY), optional=not is_named)
+    credentials = _credentials(config, folder, policy, insecure=insecure)
     if credentials is not None:
         name = config.peers.secrets
-        first = read_first_secret(path.parent, config.secret)
-        secrets = WireSecrets(first, path.parent / (name or WIRE_SECRETS_FILE), optional=name is None)
+        first = read_first_secret(folder, config.secret)
+        secrets = WireSecrets(first, folder / (name or WIRE_SECRETS_FILE), optional=name is None)
         await _learn_with_peers(config, learning, credentials, policy, secrets, stop)
     else:
         while not stop.is_set():
@@ -184,19 +184,19 @@ def _lower_priority() -> None:
 
 
 def main() -> None:
-    """Run the learner with the arguments of ``LearnerCommand``."""
-    path, style, insecure, server = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "insecure", int(sys.argv[4])
+    """Run the learner as ``LearnerCommand`` starts it."""
+    folder, style, insecure, server = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "insecure", int(sys.argv[4])
     cores = [int(word) for word in sys.argv[5:]]
     if cores:
         pin_process(cores)  # the server's cores were inherited
     torch.set_num_threads(1)
     _die_with_server()
-    config = load(path)
+    config = msgspec.json.decode(sys.stdin.buffer.read(), type=EdgeConfig)
     if config.serve.learner_priority == "idle":
         _lower_priority()
     log.configure(config.edge, "learner", "json" if style == "json" else "text")
     try:
-        asyncio.run(run(path, insecure=insecure, server=server))
+        asyncio.run(run(config, folder, insecure=insecure, server=server))
     except Exception as error:
         rolled_back = _find_rollback(error)
         if rolled_back is None:

@@ -60,7 +60,7 @@ def run(path: Path, *, style: log.Style, insecure: bool) -> None:
         interface="asgi3",
         timeout_graceful_shutdown=STOP_TIMEOUT_SECONDS,
     )
-    command = LearnerCommand(path, style, insecure, cores.learner if cores is not None else frozenset())
+    command = LearnerCommand(config, path.parent, style, insecure, cores.learner if cores is not None else frozenset())
     with asyncio.Runner(loop_factory=settings.get_loop_factory()) as runner:  # uvloop, where there is one
         runner.run(_serve(_EdgeServer(settings, app, config.edge), command))
 

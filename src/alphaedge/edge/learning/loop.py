@@ -299,7 +299,7 @@ class LearningLoop:
         try:
             shares = learner.mix(list(pulls))
         except RuleError as error:  # a rule of the operator's own: the edge goes on with its own model
-            warn("aggregation_rule_failed", reason=error)
+            warn("aggregation_rule_failed", reason=error, neighbours=list(pulls))
             shares = {self.config.edge: 1.0}
         undone = learner.batches_undone
         refused = learner.finish_round(candidates, topology, () if learner.reset else absent)

@@ -30,7 +30,7 @@ from alphaedge.edge.trust.credentials import Credentials
 from alphaedge.edge.trust.policy import Member
 from alphaedge.edge.trust.policy_file import PolicyFile
 from alphaedge.edge.trust.wire_secrets import WireSecret, WireSecrets
-from alphaedge.errors import AlphaEdgeError, ModelOutdated, ModelRefused, PeerError, PeerForbidden
+from alphaedge.errors import AlphaEdgeError, ModelOutdated, ModelRefused, PeerError, PeerForbidden, RuleError
 from alphaedge.monitoring.vitals import EdgeView
 
 T = TypeVar("T")
@@ -218,7 +218,10 @@ class PeerDriver:
         """The neighbours; the first ones are chosen here. Later, an edge whose peers are all excluded has none."""
         learner = self.learning.learner
         if not learner.links.known and len(candidates) > 1:
-            learner.join(candidates)
+            try:
+                learner.join(candidates)
+            except RuleError as error:  # a rule of the operator's own: it is asked again for the next round
+                warn("selection_rule_failed", reason=error)
         return tuple(learner.links.neighbours)
 
     async def _finish_round(self, command: commands.FinishRound) -> events.RoundFinished:

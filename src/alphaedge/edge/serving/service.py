@@ -5,6 +5,7 @@ label is in the journal, on disk, before its caller gets an answer.
 """
 
 import asyncio
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -40,18 +41,21 @@ class PredictionService:
 
     def __init__(self, config: EdgeConfig, folder: Path, clock: Callable[[Journal], Callable[[], float]]) -> None:
         self.config, self.data = config, folder / config.data
-        self._lock = Lock(self.data / "server.lock")
         secret = (folder / config.secret).read_bytes().strip() if config.secret else b""
         self._features = Features(config.model.fields, secret)
-        self.journal = Journal(self.data / "journal.db", layout=self._features.layout)
-        self.clock = clock(self.journal)
-        self.large_turn = asyncio.Lock()  # of requests that are read in slices: one at a time
-        self._commits = GroupCommit(self.journal, self.clock, self._outputs, self._features.to_bytes)
         self._model = initial_model(config)
         self._schema = model_schema(config, self._model)
         self._predictor: Predictor | None = None
         self._write_failed = False
-        self._pending = self.journal.pending()
+        self.large_turn = asyncio.Lock()  # of requests that are read in slices: one at a time
+        with contextlib.ExitStack() as opened:  # closed again if the rest fails
+            opened.callback(Lock(self.data / "server.lock").close)
+            self.journal = Journal(self.data / "journal.db", layout=self._features.layout)
+            opened.callback(self.journal.close)
+            self.clock = clock(self.journal)
+            self._pending = self.journal.pending()
+            self._opened = opened.pop_all()
+        self._commits = GroupCommit(self.journal, self.clock, self._outputs, self._features.to_bytes)
         self.metrics = Metrics(self.data / "status.json", lambda: self._pending, time.time)
 
     async def predict(self, inputs: Mapping[str, Array]) -> tuple[list[int], NDArray[np.float32]]:
@@ -126,7 +130,7 @@ class PredictionService:
 
     async def check_ready(self) -> None:
         """Raise an error that says why, unless a prediction could be made and written now."""
-        self._get_predictor()
+        self._get_predictor().check()
         if self._write_failed:
             await self._write(self._commits.run(Journal.check_writable))
 
@@ -157,8 +161,7 @@ class PredictionService:
     def close(self) -> None:
         """Finish the running commit and close the files."""
         self._commits.close()
-        self.journal.close()
-        self._lock.close()
+        self._opened.close()
 
     async def _write(self, write: Awaitable[T]) -> T:
         """Wait for a write to the journal, and remember whether it failed."""

@@ -137,7 +137,7 @@ class Journal:
         labels: Iterable[tuple[int, float]],
         now: float,
         *,
-        alone: Sequence[float] | None = None,
+        alone: Sequence[float | None] | None = None,
     ) -> tuple[list[int], list[FeedbackResult]]:
         """Write predictions, and labels of earlier ones, in one commit: one wait for the disk.
 

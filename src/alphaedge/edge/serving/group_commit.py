@@ -70,7 +70,8 @@ class GroupCommit:
     """The one writer of a journal.
 
     clock: in seconds. predict: outputs of examples, and those of the home model alone if there is one. to_bytes:
-    examples, one by one.
+    examples, one by one. pending: predictions in the journal that have no label. unseen: those among them that nobody
+    receives, until a clean-up withdraws them.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class GroupCommit:
         to_bytes: Callable[[Array], list[bytes]],
     ) -> None:
         self._journal, self._clock, self._predict, self._to_bytes = journal, clock, predict, to_bytes
+        self.pending, self.unseen = journal.pending(), list[int]()
         self.chunk = ChunkSize()  # callers with more submit it in chunks
         self._waiting: list[_Operation] = []
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
@@ -88,8 +90,17 @@ class GroupCommit:
 
     async def predict(self, examples: Array) -> tuple[list[int], Outputs]:
         """Predict examples and record them; return ids and outputs."""
-        ids, outputs = await self._submit(examples, ())
+        result = self._submit(examples, ())
+        try:
+            ids, outputs = await asyncio.shield(result)
+        except asyncio.CancelledError:  # the caller does not wait for what may be on its way to the disk
+            result.add_done_callback(self._note_unseen)
+            raise
         return ids, outputs
+
+    def _note_unseen(self, result: asyncio.Future[Any]) -> None:
+        if not result.cancelled() and result.exception() is None:
+            self.unseen += result.result()[0]
 
     async def record_feedback(self, labels: Sequence[tuple[int, float]]) -> list[FeedbackResult]:
         """Record labels by prediction id; return whether each was accepted."""
@@ -99,12 +110,12 @@ class GroupCommit:
         """Do other work on the journal, between two commits."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, self._journal)
 
-    async def _submit(self, examples: Array | None, labels: Sequence[tuple[int, float]]) -> Any:
+    def _submit(self, examples: Array | None, labels: Sequence[tuple[int, float]]) -> asyncio.Future[Any]:
         operation = _Operation(examples, labels, asyncio.get_running_loop().create_future())
         self._waiting.append(operation)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._commit_all())
-        return await operation.result
+        return operation.result
 
     async def _commit_all(self) -> None:
         while self._waiting:
@@ -141,6 +152,7 @@ class GroupCommit:
         alone = [output for part in parts for output in part.alone]
         write = partial(self._journal.write, features, outputs, labels, self._clock(), alone=alone)
         ids, recorded = await asyncio.get_running_loop().run_in_executor(self._thread, write)
+        self.pending += len(ids) - sum(result.accepted for result in recorded)
         next_id = next_label = 0
         for part in parts:
             first = next_id

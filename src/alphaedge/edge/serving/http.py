@@ -26,7 +26,7 @@ from alphaedge.edge.serving.body import check_head as check_body_head
 from alphaedge.edge.serving.fleet_view import FleetView
 from alphaedge.edge.serving.limits import SMALL_BODY_BYTES, TOKEN_CALLER, CallerLimits, Reason, caller_at
 from alphaedge.edge.serving.messages import Links, Live, Ready, Refusal, ServerMetadata
-from alphaedge.edge.serving.openapi import JSON, PATH, PLATFORM, VERSIONS, describe, model_metadata
+from alphaedge.edge.serving.openapi import JSON, OUTPUTS, PATH, PLATFORM, VERSIONS, describe, model_metadata
 from alphaedge.edge.serving.refusals import LimitReached, Refusals
 from alphaedge.edge.serving.service import PredictionService
 from alphaedge.errors import InvalidValue, JournalError, ParametersError, RequestTooLarge
@@ -34,6 +34,7 @@ from alphaedge.inference.feedback import Feedback
 from alphaedge.inference.server_codec import (
     RequestLimits,
     check_head,
+    check_outputs,
     encode_response,
     parse_in_steps,
     read_json_length,
@@ -205,10 +206,17 @@ class EdgeApp:
             steps = parse_in_steps(body, json_length, limits, self._check_inputs)
             call = await run_in_slices(steps, self._service.large_turn)
             del body
+            check_outputs(call, OUTPUTS)
             ids, predictions = await self._service.predict(call.inputs)
             call.inputs.clear()
         outputs: dict[str, Array] = {"prediction": predictions, "prediction_id": np.array(ids, dtype=np.int64)}
-        return await make_response(request, *encode_response(self.config.model.name, VERSIONS[-1], call, outputs))
+        with self._service.answering(ids):
+            answer = encode_response(self.config.model.name, VERSIONS[-1], call, outputs)
+            response = await make_response(request, *answer)
+            # Asking takes as long as a tenth of a request, and where silence says nothing, it does not matter.
+            if self.config.feedback.unanswered == "negative" and await request.is_disconnected():
+                raise HTTPException(400, "the client disconnected before the answer")
+        return response
 
     def _check_inputs(self, tensors: Sequence[TensorHead]) -> None:
         self._service.check_shapes({tensor.name: tensor.shape for tensor in tensors})

@@ -16,7 +16,7 @@ from alphaedge.edge.learning.loop import LearningLoop
 from alphaedge.edge.peers.commands import Pull
 from alphaedge.edge.peers.driver import PeerDriver
 from alphaedge.edge.store.journal import Journal
-from alphaedge.edge.store.status import PeerStatus
+from alphaedge.edge.store.peer_status import PeerStatus
 from alphaedge.edge.transport.client import PeerClient
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
 from alphaedge.edge.trust.credentials import InsecureCredentials

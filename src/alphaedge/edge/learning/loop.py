@@ -38,14 +38,9 @@ from alphaedge.edge.model import initial_model, model_schema
 from alphaedge.edge.store.journal import NOT_PREDICTED, Journal
 from alphaedge.edge.store.learned_mark import LearnedMark, write_learned_mark
 from alphaedge.edge.store.parameters import ParameterWriter
-from alphaedge.edge.store.status import (
-    LearnerStatus,
-    PeerStatus,
-    make_vitals,
-    read_learner_status,
-    read_server_status,
-    write_status,
-)
+from alphaedge.edge.store.peer_status import PeerStatus
+from alphaedge.edge.store.status import LearnerStatus, read_learner_status, read_server_status, write_status
+from alphaedge.edge.store.vitals import make_vitals
 from alphaedge.errors import RolledBack, RuleError
 from alphaedge.monitoring.vitals import EdgeView, Vitals, with_absent
 from alphaedge.scoring import SCORES

@@ -13,10 +13,10 @@ from typing import Any, Final, final
 
 import tomli_w
 
+from alphaedge.child_process import child_of
 from alphaedge.edge.trust.authority import CertificateFolder
 from alphaedge.errors import FleetError
 from alphaedge.files import replace_file
-from alphaedge.fleet.child_process import end_with_parent
 
 HOST: Final = "127.0.0.1"
 STOP_TIMEOUT_SECONDS: Final = 10.0  # then edges are killed
@@ -108,7 +108,7 @@ class DemoFleet:
             command += ["--config", str(self.folder / name / "edge.toml")]
             with self.log_file(name).open("ab") as log:
                 self._processes[name] = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=end_with_parent(os.getpid())
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=child_of(os.getpid())
                 )
 
     def kill(self, name: str) -> None:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from alphaedge.edge.check import check_edge
 from alphaedge.edge.config import load
 from alphaedge.edge.inputs.features import Array
-from alphaedge.edge.server_process import journal_clock
 from alphaedge.edge.serving.service import PredictionService
+from alphaedge.edge.store.clock import journal_clock
 from alphaedge.edge.store.status import LearnerStatus, read_learner_status
 from alphaedge.edge.supervisor import LearnerCommand, supervise_learner
 from alphaedge.errors import AlphaEdgeError, InvalidValue, ParametersError

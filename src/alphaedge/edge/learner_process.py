@@ -1,7 +1,6 @@
 """The learner process of an edge: ``python -m alphaedge.edge.learner_process``, started by the server process."""
 
 import asyncio
-import ctypes
 import datetime as dt
 import gc
 import os
@@ -15,6 +14,7 @@ from typing import Final
 import msgspec
 import torch
 
+from alphaedge.child_process import end_with_parent
 from alphaedge.edge import log
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.cores import pin_process
@@ -34,7 +34,6 @@ from alphaedge.edge.trust.revocations import REVOKED_FILE
 from alphaedge.edge.trust.wire_secrets import WIRE_SECRETS_FILE, WireSecrets, read_first_secret
 from alphaedge.errors import AlreadyRunning, RolledBack
 
-PR_SET_PDEATHSIG: Final = 1  # an option of prctl on Linux
 EXCLUDE_EVERY_SECONDS: Final = 0.2  # between two checks for edges that are revoked or banned
 PARENT_POLL_SECONDS: Final = 0.5  # between two checks that the server is still there
 
@@ -167,15 +166,6 @@ async def _stop_without(server: int, stop: asyncio.Event) -> None:
     stop.set()
 
 
-def _die_with_server() -> None:
-    """On Linux, have the kernel kill this process when the server dies; elsewhere ``_stop_without`` notices it.
-
-    On a busy machine it might not get the time to notice, and it can be killed at any moment without harm.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def _lower_priority() -> None:
     """Run when no other process wants the core: the server comes first. A busy core still leaves a little time."""
     os.nice(19)
@@ -190,7 +180,8 @@ def main() -> None:
     if cores:
         pin_process(cores)  # the server's cores were inherited
     torch.set_num_threads(1)
-    _die_with_server()
+    # ``_stop_without`` might not get the time to notice, on a busy machine. A kill does no harm at any moment.
+    end_with_parent(server, signal.SIGKILL)
     config = msgspec.json.decode(sys.stdin.buffer.read(), type=EdgeConfig)
     if config.serve.learner_priority == "idle":
         _lower_priority()

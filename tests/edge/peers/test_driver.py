@@ -19,7 +19,7 @@ from alphaedge.edge.peers.commands import FinishRound, Pull
 from alphaedge.edge.peers.driver import PeerDriver
 from alphaedge.edge.peers.pulls import Pulls
 from alphaedge.edge.store.journal import Journal
-from alphaedge.edge.store.status import PeerStatus
+from alphaedge.edge.store.peer_status import PeerStatus
 from alphaedge.edge.transport.client import PeerClient
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement, decode_announcement
 from alphaedge.edge.trust.credentials import InsecureCredentials

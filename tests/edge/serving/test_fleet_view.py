@@ -14,7 +14,9 @@ import msgspec
 import pytest
 
 from alphaedge.edge.serving.fleet_view import START_GRACE_SECONDS, fleet_state
-from alphaedge.edge.store.status import LearnerStatus, PeerStatus, ServerStatus, make_link, make_vitals, peer_state
+from alphaedge.edge.store.peer_status import PeerStatus, peer_state
+from alphaedge.edge.store.status import LearnerStatus, ServerStatus
+from alphaedge.edge.store.vitals import make_link, make_vitals
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement, decode_announcement
 from alphaedge.errors import AnnouncementError
 from alphaedge.monitoring.frames import Fleet, latest_state

@@ -21,7 +21,7 @@ from alphaedge.edge.peers import commands, events, everything
 from alphaedge.edge.peers.decisions import PeerDecisions
 from alphaedge.edge.peers.key_lists import KeyList
 from alphaedge.edge.peers.pulls import PendingPull, Pulls
-from alphaedge.edge.store.status import PeerStatus
+from alphaedge.edge.store.peer_status import PeerStatus
 from alphaedge.edge.transport.client import PeerClient
 from alphaedge.edge.transport.server import Route
 from alphaedge.edge.trust.announcements import Announcement, fit_limits

@@ -12,7 +12,8 @@ import typer
 from alphaedge.cli import app
 from alphaedge.edge.config import EdgeConfig, load
 from alphaedge.edge.serving.metrics import Metrics
-from alphaedge.edge.store.status import LearnerStatus, PeerStatus, write_status
+from alphaedge.edge.store.peer_status import PeerStatus
+from alphaedge.edge.store.status import LearnerStatus, write_status
 
 ROOT = Path(__file__).parent.parent
 COMMON_OPTIONS = {"--help", "--install-completion", "--show-completion"}  # of every command, and of all typer programs

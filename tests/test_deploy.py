@@ -23,7 +23,8 @@ from typer.testing import CliRunner
 from alphaedge.cli import app
 from alphaedge.edge.config import PeersConfig, ServeConfig, load
 from alphaedge.edge.serving.metrics import ENDPOINTS, Metrics
-from alphaedge.edge.store.status import LearnerStatus, PeerStatus, write_status
+from alphaedge.edge.store.peer_status import PeerStatus
+from alphaedge.edge.store.status import LearnerStatus, write_status
 from alphaedge.inference.feedback import FeedbackCounts
 
 from .edge import processes

@@ -21,6 +21,7 @@ AlphaEdgeError
     │   └── ForgedAnnouncement   it is not what its edge has signed, so whoever passes it on is at fault
     ├── PeerError             another edge could not be reached, or refused
     ├── ModelRefused          a peer's model or request is refused
+    │   └── ModelOutdated        it is older than what is held of that peer
     ├── KeyListError          bytes that are not a set of keys
     ├── KeyListForgotten      a request builds on a key list that this edge no longer has
     ├── SecretUnknown         a request names keys under a secret that this edge does not have
@@ -147,6 +148,10 @@ class PeerError(AlphaEdgeError):
 
 class ModelRefused(AlphaEdgeError):
     """A peer's model or request is refused; says why."""
+
+
+class ModelOutdated(ModelRefused):
+    """A peer's model is older than the publication that is held of it."""
 
 
 class KeyListError(AlphaEdgeError):

@@ -32,10 +32,18 @@ def canonical(value: Value) -> str:
     if isinstance(value, bool):
         return _BOOLEAN[not value]
     if isinstance(value, int):
-        return str(value)
+        return digits(value)
     if isinstance(value, float):
         return _whole(value)
     return _text(value.decode(errors="surrogateescape") if isinstance(value, bytes) else value)
+
+
+def digits(number: int) -> str:
+    """Return a whole number as text; Python writes none of thousands of digits."""
+    try:
+        return str(number)
+    except ValueError:
+        raise InvalidValue("id", f"a number of {number.bit_length()} bits", "text or a shorter number") from None
 
 
 def _text(text: str) -> str:

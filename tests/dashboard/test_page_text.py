@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
-from alphaedge.edge.store.status import LearnerStatus, PeerStatus, make_vitals
+from alphaedge.edge.store.peer_status import PeerStatus
+from alphaedge.edge.store.status import LearnerStatus
+from alphaedge.edge.store.vitals import make_vitals
 from alphaedge.monitoring.frames import EventKind, FleetEvent
 from alphaedge.monitoring.health import fleet_health
 from alphaedge.monitoring.vitals import EdgeView, Link, Vitals

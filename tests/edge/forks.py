@@ -20,7 +20,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn, TextIO, cast, final
+from typing import Any, BinaryIO, NoReturn, TextIO, cast, final
 
 NUMBER = struct.Struct("i")  # a process id or an exit code, in a report
 LARGEST_REQUEST = 100_000  # bytes: the words and the environment
@@ -156,25 +156,29 @@ _execute = asyncio.create_subprocess_exec
 class _ForkedChild:
     """``asyncio.subprocess.Process`` of a learner that was forked."""
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
+    def __init__(self, pid: int, stdin: BinaryIO) -> None:
+        self.pid, self.stdin = pid, stdin
         self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._descriptor = os.pidfd_open(pid)
         asyncio.get_running_loop().add_reader(self._descriptor, self._end)
 
     @classmethod
-    async def start_first(cls, *command: str) -> "_ForkedChild":
+    async def start_first(cls, *command: str, stdin: int) -> "_ForkedChild":
         """Fork; from now on execute: the server may have threads, which do not go well with forks."""
         asyncio.create_subprocess_exec = _execute
         _, _, *words = command  # python -m
         sys.stdout.flush()
+        assert stdin == subprocess.PIPE
+        read_end, write_end = os.pipe()
         pid = os.fork()
         if pid == 0:
+            os.dup2(read_end, 0)
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, signal.SIG_DFL)
             _run(words)
-        return cls(pid)
+        os.close(read_end)
+        return cls(pid, os.fdopen(write_end, "wb"))
 
     def _end(self) -> None:
         asyncio.get_running_loop().remove_reader(self._descriptor)

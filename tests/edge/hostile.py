@@ -26,7 +26,8 @@ from alphaedge.edge.directory.exchange import Delta, Digest, Exchange
 from alphaedge.edge.directory.gossip import Gossip
 from alphaedge.edge.directory.membership import Membership
 from alphaedge.edge.peers.number_format import unpack_dense
-from alphaedge.edge.store.status import LearnerStatus, PeerStatus, read_learner_status
+from alphaedge.edge.store.peer_status import PeerStatus
+from alphaedge.edge.store.status import LearnerStatus, read_learner_status
 from alphaedge.edge.transport.client import PeerClient
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
 from alphaedge.edge.trust.authority import CertificateFolder

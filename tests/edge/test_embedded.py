@@ -9,6 +9,9 @@ import pytest
 import torch
 
 import alphaedge
+from alphaedge.edge.config import load
+from alphaedge.edge.inputs.features import Features
+from alphaedge.edge.store.journal import Journal
 from alphaedge.errors import ParametersError
 from alphaedge.inference.feedback import FeedbackCounts
 
@@ -58,6 +61,24 @@ def test_an_embedded_edge_predicts_learns_and_leaves_nothing_behind(tmp_path: Pa
     run(test())
 
 
+def test_an_id_that_is_missing_is_the_same_as_over_http(tmp_path: Path) -> None:
+    path = Edge(tmp_path).path
+
+    async def test() -> None:
+        async with alphaedge.Edge(path) as edge:
+            for user in (None, float("nan"), "", "None", "nan"):
+                await edge.predict({"user": ["ann", user], "item": [2, 3], "x": [[0.0, 0.0]] * 2})
+
+    run(test())
+    config = load(path)
+    features = Features(config.model.fields, b"")
+    journal = Journal(tmp_path / "data" / "journal.db", layout=features.layout, readonly=True)
+    users = features.from_bytes([example for _, example in journal.predictions(0, 100)])["user"][1::2].tolist()
+    journal.close()
+    assert users[0] == users[1] == users[2]
+    assert len(set(users[2:])) == 3, "text is text"
+
+
 def test_bad_input_is_refused_by_name(tmp_path: Path) -> None:
     path = Edge(tmp_path).path
 
@@ -68,6 +89,7 @@ def test_bad_input_is_refused_by_name(tmp_path: Path) -> None:
                 ({"user": ["ann"]}, "also item"),
                 ({**USERS, "x": [[1.0], [2.0, 3.0]]}, "inputs.x"),
                 ({**USERS, "user": "ann"}, "inputs.user"),
+                ({**USERS, "item": [2, 10**5000]}, "text or a shorter number"),
             ):
                 with pytest.raises(alphaedge.InvalidValue, match=words):
                     await edge.predict(inputs)

@@ -1,11 +1,15 @@
 """A real edge in its own processes: real feedback, and kill -9 at any moment."""
 
+import os
 import random
 import shutil
+import signal
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tomli_w
 import torch
 
 from alphaedge.edge.config import load
@@ -65,6 +69,20 @@ def test_callers_need_the_token(tmp_path: Path) -> None:
         assert found["unknown"] == 1
     finally:
         edge.stop()
+
+
+def test_a_learner_that_starts_again_has_the_configuration_that_the_edge_was_started_with(edge: Edge) -> None:
+    edge.start()
+    teach(edge, 1, seed=1)
+    raw = tomllib.loads(edge.path.read_text())
+    raw["model"]["hidden"] = [16]
+    edge.path.write_text(tomli_w.dumps(raw))
+    (learner,) = edge.learners()
+    os.kill(learner, signal.SIGKILL)
+    teach(edge, 1, seed=2)
+    assert edge.learners() not in ([], [learner])
+    assert len(send(edge, events(1))) == 1, "predictions go on, from what this learner hands over"
+    assert edge.ready()
 
 
 def kills(edge: Edge, count: int, seed: int) -> None:

@@ -28,6 +28,19 @@ def test_the_server_parses_requests_and_the_client_decodes_answers() -> None:
     assert all(np.array_equal(found[name], outputs[name]) for name in outputs)
 
 
+def test_an_id_that_is_missing_is_the_empty_text_as_null_is_in_json() -> None:
+    for values in (
+        ["ann", None],
+        ["ann", float("nan")],
+        np.array(["ann", None]),
+        np.array(["ann", np.nan], dtype=object),
+    ):
+        body, headers = encode_request({"user": values})
+        assert parse_request(body, headers[JSON_LENGTH_HEADER]).inputs["user"].tolist() == [b"ann", b""]
+    plain = b'{"inputs": [{"name": "user", "shape": [2], "datatype": "BYTES", "data": ["ann", null]}]}'
+    assert parse_request(plain).inputs["user"].tolist() == [b"ann", b""]
+
+
 def test_an_answer_in_plain_json_is_decoded_too() -> None:
     call = parse_request(b'{"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1.0]}]}')
     raw, _ = encode_response(

@@ -17,6 +17,7 @@ from alphaedge.inference.server_codec import (
     NO_LIMITS,
     RequestLimits,
     check_head,
+    check_outputs,
     encode_response,
     parse_in_steps,
     parse_request,
@@ -92,12 +93,13 @@ def test_outputs_are_those_that_the_request_names_or_all() -> None:
     ]
     asked = [triton.InferRequestedOutput("y", binary_data=False)]
     only = parse_request(*sent({"x": np.zeros(1)}, binary=False, outputs=asked))
+    check_outputs(only, every)
     assert [o["name"] for o in json.loads(encode_response("m", "1", only, every)[0])["outputs"]] == ["y"]
     odd = parse_request(
         *sent({"x": np.zeros(1)}, binary=False, outputs=[triton.InferRequestedOutput("z", binary_data=False)])
     )
     with pytest.raises(InvalidValue, match="'z'; allowed: one of y, prediction_id"):
-        encode_response("m", "1", odd, every)
+        check_outputs(odd, every)
 
 
 def test_nested_data_is_read_in_order() -> None:

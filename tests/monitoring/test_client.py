@@ -6,13 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from alphaedge.dashboard.routes import KEEP_ALIVE_SECONDS
 from alphaedge.errors import InvalidValue, Unreachable
+from alphaedge.monitoring import client
 from alphaedge.monitoring.client import FleetClient
 from alphaedge.monitoring.frames import Frame
 from tests.dashboard.serving import Served
 from tests.monitoring.synthetic import states
 
 TOKEN = "s3cret"
+LIMIT_SECONDS = 60.0  # only a stream that hangs reaches it
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +55,34 @@ def test_a_stream_ends_when_the_server_stops() -> None:
     assert asyncio.run(read(server)) == server.history.since(0.0)
 
 
-def test_a_refusal_names_the_url_and_the_reason(served: Served) -> None:
-    client = FleetClient(served.url, "wrong")
-    with pytest.raises(Unreachable, match=rf"^{served.url}: 401: send the token$"):
-        client.fetch_fleet()
+@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n: ping\n\n"])
+def test_the_stream_of_an_edge_that_falls_silent_ends(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    assert client.STREAM_SILENCE_SECONDS >= 2 * KEEP_ALIVE_SECONDS, "one late comment does not end it"
+    monkeypatch.setattr(client, "STREAM_SILENCE_SECONDS", 0.1)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(sent)
+        await reader.read()  # until the client closes
+        writer.close()
 
     async def read() -> None:
-        await anext(client.stream(0.0))
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            async with asyncio.timeout(LIMIT_SECONDS):
+                await anext(FleetClient(f"http://127.0.0.1:{port}").stream(0.0))
+
+    with pytest.raises(Unreachable, match=r"the stream broke off \(Timeout"):
+        asyncio.run(read())
+
+
+def test_a_refusal_names_the_url_and_the_reason(served: Served) -> None:
+    stranger = FleetClient(served.url, "wrong")
+    with pytest.raises(Unreachable, match=rf"^{served.url}: 401: send the token$"):
+        stranger.fetch_fleet()
+
+    async def read() -> None:
+        await anext(stranger.stream(0.0))
 
     with pytest.raises(Unreachable, match=rf"^{served.url}: 401: send the token$"):
         asyncio.run(read())

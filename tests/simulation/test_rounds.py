@@ -72,7 +72,8 @@ class PublicationWatch:
             mixing = [e for e in edges if any(world.present(e, world.links[e].neighbours))]
             peers[:] = [[world.base(e) + j for j in world.links[e].neighbours] for e in mixing]
             moments[:] = [world.moment[e] for e in mixing]
-            rows[:] = [[where[0] for where in world.rows_at([e], [some])] for e, some in zip(mixing, peers, strict=True)]
+            near = zip(mixing, peers, strict=True)
+            rows[:] = [[where[0] for where in world.rows_at([e], [some])] for e, some in near]
             real_group_mix(world, edges)
 
         def mix(method: Method, gradients: Gradients, round: Round) -> list[list[float]]:

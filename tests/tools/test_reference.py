@@ -8,10 +8,10 @@ import yaml  # type: ignore[import-untyped, unused-ignore]
 
 import alphaedge
 from alphaedge.edge.config import EdgeConfig
-from alphaedge.edge.server_process import journal_clock
 from alphaedge.edge.serving.http import EdgeApp
 from alphaedge.edge.serving.openapi import describe
 from alphaedge.edge.serving.service import PredictionService
+from alphaedge.edge.store.clock import journal_clock
 from alphaedge.simulation.catalog import CATALOG
 from alphaedge.simulation.config import Settings
 from tools.reference.pages import DOCS, SECTION, fill, outdated_pages, pages

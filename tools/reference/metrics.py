@@ -4,7 +4,8 @@ import tempfile
 from pathlib import Path
 
 from alphaedge.edge.serving.metrics import Metrics
-from alphaedge.edge.store.status import LearnerStatus, PeerStatus, write_status
+from alphaedge.edge.store.peer_status import PeerStatus
+from alphaedge.edge.store.status import LearnerStatus, write_status
 from tools.reference.markdown import sentence, table
 
 HISTOGRAM_LABELS = ("le", "quantile")  # belong to the format, not to the metric

@@ -83,6 +83,7 @@ def init(
     console = Console(stderr=True)
     with exit_on_error():
         from alphaedge.fleet.from_results import init_fleet
+        from alphaedge.fleet.tokens import TOKEN_FILE
 
         with Progress(
             TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), console=console, transient=True
@@ -107,6 +108,7 @@ def init(
         typer.echo(f"start all edges on this machine: alphaedge fleet up {out}")
     else:
         typer.echo("copy each folder to its machine, and run there: alphaedge edge serve --config edge.toml")
+        typer.echo(f"callers of an edge send the token that is in its folder: {TOKEN_FILE}")
     typer.echo(f"keep {out / 'authority'} to yourself: its key signs certificates")
 
 
@@ -163,16 +165,18 @@ def _watch(local: "LocalFleet", console: "Console") -> None:
 
     from alphaedge.cli.status import fleet_table
     from alphaedge.errors import Unreachable
+    from alphaedge.fleet.tokens import read_token
     from alphaedge.monitoring.client import FleetClient
     from alphaedge.monitoring.frames import latest_state
     from alphaedge.monitoring.health import fleet_health
 
+    tokens = {edge.name: read_token(local.folder, edge) for edge in local.fleet.edges}
     try:
         with Live(console=console, auto_refresh=False, screen=False) as live:
             while running := local.running():
                 for edge in running:
                     try:
-                        fleet = FleetClient(edge.url, None, None).fetch_fleet()
+                        fleet = FleetClient(edge.url, tokens[edge.name]).fetch_fleet()
                     except Unreachable:
                         continue
                     if sys.stdout.isatty():

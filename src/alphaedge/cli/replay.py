@@ -112,7 +112,12 @@ def replay(
     ] = 30.0,
     model: Annotated[str | None, option("Name of the model, if an edge does not report it.", panel=_LOAD)] = None,
     token_file: Annotated[
-        Path | None, option("File with the token that the edges ask for.", panel=_LOAD, metavar="FILE")
+        Path | None,
+        option(
+            "File with the token that the edges ask for. Default with --fleet: that of each folder.",
+            panel=_LOAD,
+            metavar="FILE",
+        ),
     ] = None,
     authority: Annotated[
         Path | None, option("Certificate of the authority to trust.", panel=_LOAD, metavar="FILE")
@@ -189,10 +194,15 @@ def replay(
         for name, url in addresses.items():
             console.print(f"{name} -> {url}, {len(streams[name]):,} events", highlight=False, markup=False)
         check_writable(out, json)
-        token = read_token(token_file)
+        tokens: Mapping[str, str | None] = dict.fromkeys(addresses, read_token(token_file))
+        if known is not None and token_file is None:
+            tokens = known.tokens()
         from alphaedge.inference.client import EdgeClient
 
-        clients = {n: EdgeClient(url, model=model, token=token, authority=authority) for n, url in addresses.items()}
+        clients = {
+            name: EdgeClient(url, model=model, token=tokens.get(name), authority=authority)
+            for name, url in addresses.items()
+        }
         few = len(clients) * connections < MAX_SELECT_SOCKETS
         with asyncio.Runner(loop_factory=_select_loop if few else None) as runner:
             result = runner.run(_replay(events_of_all, streams, clients, options, console))

@@ -5,8 +5,9 @@ time it is, or which rule is in use: the method's rules decide, and what a round
 value.
 """
 
+import contextlib
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -62,10 +63,12 @@ def mix(method: Method, gradients: Gradients, round: Round, *, finite: bool = Fa
     if method.trial is not None:
         mixing = method.trial.hold(mixing, round.links, round.aggregations)
     weights = stack(round.links, answered.shape[1], rule.memory, round.models.dense.dtype, round.models.device)
-    new = rule.weigh(mixing, weights)
-    _check_weights(type(rule).__name__, new, weights, finite=finite)
+    with _rule_errors("aggregation", rule, "weigh"):
+        new = rule.weigh(mixing, weights)
+        _check_weights(type(rule).__name__, new, weights, finite=finite)
     shares = shares_of(new.raw, mixing.present)
-    rule.mix(mixing, shares)
+    with _rule_errors("aggregation", rule, "mix"):
+        rule.mix(mixing, shares)
     # What a released model is worth says nothing of the tallies that come with it: they have a trust of their own.
     hear(mixing if method.privacy is None else mixing.among(answered, mixing.records), round.links, round.overheard)
     unstack(new, round.links)
@@ -86,6 +89,18 @@ def _note_heard(round: Round, overheard: Overheard) -> None:
         for peer, number, there in zip(links.others, numbers, came, strict=False):
             if there:
                 links.ears[peer].publication, links.ears[peer].pulled_at = number, aggregation
+
+
+@contextlib.contextmanager
+def _rule_errors(field: str, rule: object, method: str) -> Iterator[None]:
+    """Turn whatever a rule raises into a ``RuleError`` that names it."""
+    try:
+        yield
+    except RuleError:
+        raise
+    except Exception as error:
+        text = f"{field}: {type(rule).__name__}.{method} failed ({type(error).__name__}: {error})"
+        raise RuleError(text) from error
 
 
 def _check_weights(rule: str, new: Weights, last: Weights, *, finite: bool) -> None:
@@ -133,14 +148,17 @@ def select(
         topology={j: topology.get(j, {}) for j in links.neighbours},
         remembered=links.remembered(),
     )
-    links.switch(allowed(method, edge, candidates, rule.choose(view, rng)), method.aggregation.memory)
+    with _rule_errors("selection", rule, "choose"):
+        chosen = allowed(method, edge, candidates, rule.choose(view, rng))
+    links.switch(chosen, method.aggregation.memory)
     listen(edge, links, candidates, method.others, rng)
 
 
 def join(method: Method, edge: P, candidates: Sequence[P], rng: random.Random) -> Links[P]:
     """The first neighbours of an edge, and whom else it hears."""
-    chosen = method.selection.first(edge, candidates, rng)
-    links = Links.start(allowed(method, edge, candidates, chosen), method.aggregation.memory)
+    with _rule_errors("selection", method.selection, "first"):
+        chosen = allowed(method, edge, candidates, method.selection.first(edge, candidates, rng))
+    links = Links.start(chosen, method.aggregation.memory)
     listen(edge, links, candidates, method.others, rng)
     return links
 

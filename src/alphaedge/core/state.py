@@ -3,7 +3,7 @@
 Everything that training moves: dense parameters with their two moments [n, D], id tables with theirs
 [n, rows + 1, columns], buffers [n, ...] and step counts [n]. A row has its parameters first, then tallies, if its table
 has them (core.tally). The last row of a table is a scratch row: batches name it where they have fewer ids than places.
-Nothing reads it.
+Nothing reads it but ids of a live edge that found no row.
 """
 
 from collections.abc import Sequence

@@ -13,9 +13,10 @@ from typing import Any, Final, final
 
 import tomli_w
 
+from alphaedge.child_process import child_of
 from alphaedge.edge.trust.authority import CertificateFolder
 from alphaedge.errors import FleetError
-from alphaedge.fleet.child_process import end_with_parent
+from alphaedge.files import replace_file
 
 HOST: Final = "127.0.0.1"
 STOP_TIMEOUT_SECONDS: Final = 10.0  # then edges are killed
@@ -107,7 +108,7 @@ class DemoFleet:
             command += ["--config", str(self.folder / name / "edge.toml")]
             with self.log_file(name).open("ab") as log:
                 self._processes[name] = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=end_with_parent(os.getpid())
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=child_of(os.getpid())
                 )
 
     def kill(self, name: str) -> None:
@@ -117,8 +118,8 @@ class DemoFleet:
 
     def cut_link(self, one: str, other: str) -> None:
         """Forbid a link in both directions, by the policy."""
-        with self.policy.open("a") as policy:
-            policy.write(f"deny from={one} to={other}\ndeny from={other} to={one}\n")
+        rules = f"deny from={one} to={other}\ndeny from={other} to={one}\n"
+        replace_file(self.policy, self.policy.read_bytes() + rules.encode())
 
     def is_running(self, name: str) -> bool:
         """Whether the process of an edge runs."""

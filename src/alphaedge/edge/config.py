@@ -37,8 +37,9 @@ LOSSES: Final = {"classify": "bce", "regress": "mse"}
 
 
 class FieldConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One input. size: for an id or a category the most values that have rows, for a code or set how many values there
-    are, for numbers how many there are. missing: whether numbers may be missing (null in JSON, NaN in bytes)."""
+    """One input. size: for an id or a category the most values that have rows (values beyond that in one batch are
+    learned from as unknown ones), for a code or set how many values there are, for numbers how many there are.
+    missing: whether numbers may be missing (null in JSON, NaN in bytes)."""
 
     name: str
     kind: Kind

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from alphaedge.edge.check import check_edge
 from alphaedge.edge.config import load
 from alphaedge.edge.inputs.features import Array
-from alphaedge.edge.server_process import journal_clock
 from alphaedge.edge.serving.service import PredictionService
+from alphaedge.edge.store.clock import journal_clock
 from alphaedge.edge.store.status import LearnerStatus, read_learner_status
 from alphaedge.edge.supervisor import LearnerCommand, supervise_learner
 from alphaedge.errors import AlphaEdgeError, InvalidValue, ParametersError
 from alphaedge.inference.feedback import FeedbackCounts
+from alphaedge.inference.tensors import array_of, texts_of
 
 POLL_INTERVAL_SECONDS: Final = 0.02  # between two checks that the learner has handed parameters over
 
@@ -46,7 +47,7 @@ class Edge:
         config, folder = load(self._path), self._path.parent
         check_edge(config, folder, dt.datetime.now(dt.UTC), insecure=self._insecure)
         self._service = PredictionService(config, folder, journal_clock)
-        command = LearnerCommand(self._path, "text", self._insecure)
+        command = LearnerCommand(config, folder, "text", self._insecure)
         self._tasks = [
             asyncio.create_task(supervise_learner(command)),
             asyncio.create_task(self._service.clean_up_forever()),
@@ -108,16 +109,16 @@ class Edge:
 
 
 def _array(name: str, values: Any) -> Array:
-    """Convert the values of one field to an array; text becomes bytes, as on the wire."""
+    """Convert the values of one field to an array; text becomes bytes, as on the wire; None or NaN is no text."""
     if isinstance(values, torch.Tensor):
         values = values.detach().numpy()
     try:
-        array = np.asarray(values)
+        array = array_of(values)
     except ValueError as error:
         raise InvalidValue(f"inputs.{name}", "values", f"one for each example ({error})") from None
     if array.dtype.kind in "US" or array.dtype == object:
         flat = np.empty(array.size, dtype=object)
-        flat[:] = [v if isinstance(v, bytes) else str(v).encode() for v in array.flat]
+        flat[:] = texts_of(array)
         array = flat.reshape(array.shape)
     if array.ndim == 0:
         raise InvalidValue(f"inputs.{name}", values, "a list of values, one for each example")

@@ -1,7 +1,6 @@
 """The learner process of an edge: ``python -m alphaedge.edge.learner_process``, started by the server process."""
 
 import asyncio
-import ctypes
 import datetime as dt
 import gc
 import os
@@ -12,10 +11,12 @@ import time
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import torch
 
+from alphaedge.child_process import end_with_parent
 from alphaedge.edge import log
-from alphaedge.edge.config import EdgeConfig, load
+from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.cores import pin_process
 from alphaedge.edge.directory.exchange import Exchange
 from alphaedge.edge.directory.gossip import Gossip
@@ -33,29 +34,27 @@ from alphaedge.edge.trust.revocations import REVOKED_FILE
 from alphaedge.edge.trust.wire_secrets import WIRE_SECRETS_FILE, WireSecrets, read_first_secret
 from alphaedge.errors import AlreadyRunning, RolledBack
 
-PR_SET_PDEATHSIG: Final = 1  # an option of prctl on Linux
 EXCLUDE_EVERY_SECONDS: Final = 0.2  # between two checks for edges that are revoked or banned
 PARENT_POLL_SECONDS: Final = 0.5  # between two checks that the server is still there
 
 
-async def run(path: Path, *, insecure: bool, server: int) -> None:
+async def run(config: EdgeConfig, folder: Path, *, insecure: bool, server: int) -> None:
     """Learn until SIGTERM or SIGINT, or until the server is gone. server: id of its process."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    config = load(path)
     watching = asyncio.create_task(_stop_without(server, stop))
-    lock = await _acquire_lock(path.parent / config.data / "learner.lock", stop)
+    lock = await _acquire_lock(folder / config.data / "learner.lock", stop)
     if lock is None:
         return
-    learning = LearningLoop(config, path.parent)
+    learning = LearningLoop(config, folder)
     is_named = config.policy is not None
-    policy = PolicyFile(path.parent / (config.policy or DEFAULT_POLICY), optional=not is_named)
-    credentials = _credentials(config, path.parent, policy, insecure=insecure)
+    policy = PolicyFile(folder / (config.policy or DEFAULT_POLICY), optional=not is_named)
+    credentials = _credentials(config, folder, policy, insecure=insecure)
     if credentials is not None:
         name = config.peers.secrets
-        first = read_first_secret(path.parent, config.secret)
-        secrets = WireSecrets(first, path.parent / (name or WIRE_SECRETS_FILE), optional=name is None)
+        first = read_first_secret(folder, config.secret)
+        secrets = WireSecrets(first, folder / (name or WIRE_SECRETS_FILE), optional=name is None)
         await _learn_with_peers(config, learning, credentials, policy, secrets, stop)
     else:
         while not stop.is_set():
@@ -167,15 +166,6 @@ async def _stop_without(server: int, stop: asyncio.Event) -> None:
     stop.set()
 
 
-def _die_with_server() -> None:
-    """On Linux, have the kernel kill this process when the server dies; elsewhere ``_stop_without`` notices it.
-
-    On a busy machine it might not get the time to notice, and it can be killed at any moment without harm.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def _lower_priority() -> None:
     """Run when no other process wants the core: the server comes first. A busy core still leaves a little time."""
     os.nice(19)
@@ -184,19 +174,20 @@ def _lower_priority() -> None:
 
 
 def main() -> None:
-    """Run the learner with the arguments of ``LearnerCommand``."""
-    path, style, insecure, server = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "insecure", int(sys.argv[4])
+    """Run the learner as ``LearnerCommand`` starts it."""
+    folder, style, insecure, server = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "insecure", int(sys.argv[4])
     cores = [int(word) for word in sys.argv[5:]]
     if cores:
         pin_process(cores)  # the server's cores were inherited
     torch.set_num_threads(1)
-    _die_with_server()
-    config = load(path)
+    # ``_stop_without`` might not get the time to notice, on a busy machine. A kill does no harm at any moment.
+    end_with_parent(server, signal.SIGKILL)
+    config = msgspec.json.decode(sys.stdin.buffer.read(), type=EdgeConfig)
     if config.serve.learner_priority == "idle":
         _lower_priority()
     log.configure(config.edge, "learner", "json" if style == "json" else "text")
     try:
-        asyncio.run(run(path, insecure=insecure, server=server))
+        asyncio.run(run(config, folder, insecure=insecure, server=server))
     except Exception as error:
         rolled_back = _find_rollback(error)
         if rolled_back is None:

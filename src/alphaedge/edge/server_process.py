@@ -6,7 +6,6 @@ import gc
 import signal
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -25,8 +24,7 @@ from alphaedge.edge.serving.listener import Listener
 from alphaedge.edge.serving.metrics import CONNECTION
 from alphaedge.edge.serving.protocol import LimitedProtocol
 from alphaedge.edge.serving.service import PredictionService
-from alphaedge.edge.store.clock import steady_clock
-from alphaedge.edge.store.journal import Journal
+from alphaedge.edge.store.clock import journal_clock
 from alphaedge.edge.supervisor import LearnerCommand, supervise_learner
 from alphaedge.edge.transport.descriptors import connections_within, raise_descriptor_limit
 
@@ -60,14 +58,9 @@ def run(path: Path, *, style: log.Style, insecure: bool) -> None:
         interface="asgi3",
         timeout_graceful_shutdown=STOP_TIMEOUT_SECONDS,
     )
-    command = LearnerCommand(path, style, insecure, cores.learner if cores is not None else frozenset())
+    command = LearnerCommand(config, path.parent, style, insecure, cores.learner if cores is not None else frozenset())
     with asyncio.Runner(loop_factory=settings.get_loop_factory()) as runner:  # uvloop, where there is one
         runner.run(_serve(_EdgeServer(settings, app, config.edge), command))
-
-
-def journal_clock(journal: Journal) -> Callable[[], float]:
-    """Make the clock of a journal, which goes on from its latest time."""
-    return steady_clock(time.time, time.monotonic, journal.latest_time())
 
 
 class _EdgeServer(uvicorn.Server):

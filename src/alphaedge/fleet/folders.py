@@ -5,6 +5,7 @@
     authority/            the key that signs certificates, and a copy of each: stays with the operator
     berlin/edge.toml      configuration
     berlin/edge.pem, edge.key, ca.pem, fleet.secret, policy.txt
+    berlin/token.txt      what callers must send, if they can be on other machines
     berlin/data/          the state that the edge starts with
 
 A folder is made under another name and renamed when it is complete.
@@ -28,6 +29,7 @@ from alphaedge.edge.trust.authority import CertificateFolder
 from alphaedge.errors import InvalidValue
 from alphaedge.files import replace_file
 from alphaedge.fleet.layout import AUTHORITY, FLEET_FILE, LOOPBACK, EdgeAddress, Fleet
+from alphaedge.fleet.tokens import TOKEN_FILE, write_token
 from alphaedge.names import to_place
 
 SEEDS: Final = 2  # edges that all others contact first
@@ -69,6 +71,8 @@ def write_fleet(
             issued.with_suffix(".key").unlink()  # an edge's key is on its own machine only
             replace_file(own / "fleet.secret", secret.encode(), mode=0o600)
             replace_file(own / "policy.txt", POLICY.encode())
+            if not fleet.local:
+                write_token(own)
             section = _edge_section(edge, [s for s in seeds if s != edge.peer_address], local=fleet.local)
             text = tomli_w.dumps(section | {"seed": seed, "model": dict(model), "method": dict(method)})
             replace_file(own / "edge.toml", text.encode())
@@ -99,8 +103,10 @@ def _new_folder(folder: Path) -> Iterator[Path]:
 
 def _edge_section(edge: EdgeAddress, seeds: list[str], *, local: bool) -> dict[str, Any]:
     host = LOOPBACK if local else "0.0.0.0"  # an edge on its own machine is there for callers elsewhere
+    serve: dict[str, Any] = {"host": host, "port": edge.port}
     peers: dict[str, Any] = {"host": host, "port": edge.peer_port, "seeds": seeds}
     if not local:
+        serve["token"] = TOKEN_FILE
         peers["address"] = edge.peer_address
     return {
         "edge": edge.name,
@@ -108,6 +114,6 @@ def _edge_section(edge: EdgeAddress, seeds: list[str], *, local: bool) -> dict[s
         "place": to_place(edge.place),
         "secret": "fleet.secret",
         "policy": "policy.txt",
-        "serve": {"host": host, "port": edge.port},
+        "serve": serve,
         "peers": peers | {"certificate": "edge.pem", "key": "edge.key", "authority": "ca.pem"},
     }

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, final
 
+from alphaedge.child_process import child_of
 from alphaedge.errors import FleetError, InvalidValue
-from alphaedge.fleet.child_process import end_with_parent
 from alphaedge.fleet.layout import EdgeAddress, Fleet
 from alphaedge.http_client import is_ready
 
@@ -50,7 +50,7 @@ class LocalFleet:
                     stdout=log,
                     stderr=log,
                     start_new_session=detach,
-                    preexec_fn=None if detach else end_with_parent(os.getpid()),  # without it, Ctrl-C is for them too
+                    preexec_fn=None if detach else child_of(os.getpid()),  # without it, Ctrl-C is for them too
                 )
             (own / PID_FILE).write_text(str(process.pid))
             started.append(edge.name)

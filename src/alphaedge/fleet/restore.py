@@ -163,6 +163,8 @@ def _restore_rows(learner: Learner, t: int, keys: Tensor, tensors: Mapping[str, 
     table = learner.tables[t]
     if not len(keys):
         return
+    if len(keys) > (capacity := table.numbering.capacity):
+        raise InvalidValue("ids of a table in the state", len(keys), f"at most {capacity}, the rows of the table")
     table.admit(keys, learner.aggregations)
     rows = table.rows(keys)
     for name, state in learner.states.items():

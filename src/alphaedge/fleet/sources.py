@@ -9,7 +9,7 @@ from alphaedge.core.fields import KEYED
 from alphaedge.edge.config import EdgeConfig
 from alphaedge.edge.config import load as load_config
 from alphaedge.edge.inputs.features import Features
-from alphaedge.edge.learning.examples import Examples
+from alphaedge.edge.learning.journal_batches import journal_batches
 from alphaedge.edge.learning.learner import Learner
 from alphaedge.edge.learning.saved_learner import read_learner
 from alphaedge.edge.store.journal import Journal
@@ -88,10 +88,8 @@ def _learn_journal(learner: Learner, config: EdgeConfig, path: Path, feedback: i
     features, size = Features(config.model.fields, b""), config.model.batch_size  # the journal holds keys, not ids
     journal = Journal(path, layout=features.layout, readonly=True)
     try:
-        while not learner.due and len(labelled := journal.labelled(feedback, size)) == size:
-            examples = features.from_bytes([one.features for one in labelled])
-            labels = learner.mixed.dense.new_tensor([one.label for one in labelled])
-            learner.learn(Examples(features.to_tensors(examples, learner.model.fields), labels))
-            feedback = labelled[-1].number
+        batches = journal_batches(journal, features, learner.model, size, feedback)
+        while not learner.due and (batch := next(batches, None)) is not None:
+            learner.learn(batch.examples)
     finally:
         journal.close()

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from alphaedge.errors import InvalidValue
-from alphaedge.inference.tensors import DATATYPES, JSON_LENGTH_HEADER, Array, datatype_of, tensor_to_bytes
+from alphaedge.inference.tensors import DATATYPES, JSON_LENGTH_HEADER, Array, array_of, datatype_of, tensor_to_bytes
 
 
 class _Parameters(msgspec.Struct):
@@ -41,7 +41,7 @@ def encode_request(inputs: Mapping[str, Any]) -> tuple[bytes, dict[str, str]]:
     """
     tensors, binary = [], []
     for name, values in inputs.items():
-        array = np.asarray(values)
+        array = array_of(values)
         datatype = datatype_of(array)
         if datatype is None:
             raise InvalidValue(

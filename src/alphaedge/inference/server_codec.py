@@ -1,6 +1,6 @@
 """The server's side of the Open Inference Protocol v2: parses requests and encodes answers. Pure."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, NamedTuple, final
 
@@ -300,15 +300,20 @@ def _check_inputs(request: InferenceRequest, limits: RequestLimits) -> list[Tens
     return tensors
 
 
+def check_outputs(request: ParsedRequest, known: Collection[str]) -> None:
+    """Refuse a request for an output that there is not."""
+    for name in request.outputs or ():
+        if name not in known:
+            raise InvalidValue("outputs", name, "one of " + ", ".join(known))
+
+
 def encode_response(
     model: str, version: str, request: ParsedRequest, outputs: Mapping[str, Array]
 ) -> tuple[bytes, dict[str, str]]:
-    """Return the body and headers of an answer with the outputs that the request asks for."""
+    """Return the body and headers of an answer with the outputs that a checked request asks for."""
     wanted = dict.fromkeys(outputs, request.binary) if request.outputs is None else request.outputs
     tensors, binary = [], []
     for name, as_bytes in wanted.items():
-        if name not in outputs:
-            raise InvalidValue("outputs", name, "one of " + ", ".join(outputs))
         array = outputs[name]
         datatype, shape = datatype_of(array), list(array.shape)
         assert datatype is not None

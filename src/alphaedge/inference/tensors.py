@@ -10,6 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from alphaedge.values import digits
+
 Array = NDArray[Any]
 
 JSON_LENGTH_HEADER: Final = "inference-header-content-length"
@@ -20,7 +22,34 @@ DATATYPES: Final[Mapping[str, np.dtype[Any]]] = {  # without BYTES, which is tex
         "INT32": "<i4", "INT64": "<i8", "FP16": "<f2", "FP32": "<f4", "FP64": "<f8",
     }.items()
 }  # fmt: skip
+NOT_THERE: Final = frozenset({"None", "nan", "NaN", "NaT", "<NA>"})  # what Python and pandas show for no value
 DATATYPE_NAMES: Final[Mapping[np.dtype[Any], str]] = {dtype: name for name, dtype in DATATYPES.items()}
+
+
+def array_of(values: Any) -> Array:
+    """Return values as an array. Text stays a list of objects: numpy would write a NaN among texts as a text.
+
+    >>> array_of(["ann", float("nan")])
+    array(['ann', nan], dtype=object)
+    """
+    array = np.asarray(values)
+    return array if array.dtype.kind not in "US" else np.asarray(values, dtype=object)
+
+
+def texts_of(array: Array) -> list[bytes]:
+    """Return values as texts in row-major order; one that is missing is the empty text, as null is in JSON.
+
+    >>> texts_of(np.array(["ann", None, float("nan"), 7, "nan"], dtype=object))
+    [b'ann', b'', b'', b'7', b'nan']
+    """
+    return [value if isinstance(value, bytes) else _text(value).encode() for value in array.flat]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    text = digits(value) if isinstance(value, int) else str(value)
+    return "" if text in NOT_THERE else text
 
 
 def datatype_of(array: Array) -> str | None:
@@ -40,5 +69,4 @@ def tensor_to_bytes(array: Array) -> bytes:
     """
     if array.dtype.kind not in "OUS":
         return array.tobytes()
-    texts = [value if isinstance(value, bytes) else str(value).encode() for value in array.flat]
-    return b"".join(len(text).to_bytes(4, "little") + text for text in texts)
+    return b"".join(len(text).to_bytes(4, "little") + text for text in texts_of(array))

@@ -13,6 +13,7 @@ from alphaedge.http_client import authorization, check_url, refusal_reason, tls_
 from alphaedge.monitoring.frames import Fleet, Frame
 
 REQUEST_TIMEOUT_SECONDS: Final = 10.0
+STREAM_SILENCE_SECONDS: Final = 30.0  # an edge that streams sends a comment every ten seconds
 
 
 @final
@@ -43,10 +44,15 @@ class FleetClient:
             raise Unreachable(f"{self.url}: its answer is not a fleet ({error})") from None
 
     async def stream(self, after: float) -> AsyncGenerator[Frame, None]:
-        """Yield frames later than ``after`` (seconds since 1970) as they come, until the edge ends the stream."""
+        """Yield frames later than ``after`` (seconds since 1970) as they come, until the edge ends the stream.
+
+        An edge that falls silent for a while is ``Unreachable``.
+        """
         import aiohttp  # here, since `alphaedge status` starts faster without it
 
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_TIMEOUT_SECONDS)
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=REQUEST_TIMEOUT_SECONDS, sock_read=STREAM_SILENCE_SECONDS
+        )
         url = f"{self.url}/fleet/stream?after={after!r}"
         try:
             async with (

@@ -10,6 +10,7 @@ from alphaedge.names import check_name, is_place
 
 MAX_LINKS: Final = 1000  # links that one edge may report
 EXCLUDED: Final = "excluded: "  # how the state of an excluded peer begins
+MAX_NUMBER: Final = 1e18  # of any unit; far enough from infinity that sums over a fleet stay finite
 STATE_PATTERN: Final = re.compile(r"[a-z0-9 :%.-]{1,60}")  # a few plain words, whoever wrote them
 
 
@@ -87,8 +88,10 @@ class EdgeView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def is_plausible(vitals: Vitals) -> bool:
-    """Whether a report may be shown: a bounded number of links, valid names, and states of a few plain words."""
+    """Whether a report may be shown: numbers that can be, a bounded number of links, valid names, states in words."""
     if not is_place(vitals.place):
+        return False
+    if not all(_has_plausible_numbers(report) for report in (vitals, *vitals.links.values())):
         return False
     if len(vitals.links) > MAX_LINKS or len(vitals.neighbours) > MAX_LINKS:
         return False
@@ -100,6 +103,16 @@ def is_plausible(vitals: Vitals) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_plausible_number(value: float) -> bool:
+    """Whether a report may have a number: finite, and not absurdly large."""
+    return abs(value) <= MAX_NUMBER  # False for what is not a number
+
+
+def _has_plausible_numbers(report: msgspec.Struct) -> bool:
+    values = msgspec.structs.astuple(report)
+    return all(is_plausible_number(value) for value in values if isinstance(value, int | float))
 
 
 def with_absent(before: Mapping[str, EdgeView], present: Mapping[str, EdgeView]) -> dict[str, EdgeView]:

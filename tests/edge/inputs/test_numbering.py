@@ -31,9 +31,8 @@ def test_ids_of_one_batch_never_take_each_others_rows() -> None:
     ids = Numbering(2)
     ids.use([1, 2])
     assert ids.use([3, 1]) == [Admission(1, 3, 2)], "1 is the older one, but it is used in the same batch"
-    with pytest.raises(InvalidValue, match="at most 2"):
-        ids.use([4, 5, 6])
-    assert (ids.find(1), ids.find(3)) == (0, 1), "nothing has changed"
+    assert ids.use([4, 3, 5]) == [Admission(0, 4, 1)], "3 keeps its row, and 5 gets none"
+    assert ids.use([6, 7, 8, 9]) == [Admission(1, 6, 3), Admission(0, 7, 4)]
 
 
 class Replayed(RuleBasedStateMachine):
@@ -75,6 +74,17 @@ def test_a_key_depends_on_the_id_and_the_secret_and_fits_an_int64(value: int | s
     assert 0 <= key < 2**48
     assert key == key_of(value, secret)
     assert key != key_of(value, secret + b"x")
+
+
+@pytest.mark.parametrize("secret", [b"", b"s"])
+def test_a_text_of_many_digits_is_a_text_as_any_other(secret: bytes) -> None:
+    """Python reads and writes whole numbers of up to 4300 digits only."""
+    text = "7" * 5000
+    assert key_of(text, secret) == key_of(text.encode(), secret) == key_of(text + ".0", secret)
+    assert key_of(text, secret) != key_of(text + "7", secret)
+    for number in (10**5000, -(10**5000)):
+        with pytest.raises(InvalidValue, match="id: found 'a number of 16610 bits'; allowed: text or a shorter number"):
+            key_of(number, secret)
 
 
 def test_an_id_is_the_same_as_a_number_and_as_text() -> None:

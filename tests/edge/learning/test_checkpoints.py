@@ -1,4 +1,4 @@
-"""A learner that is restored goes on as if nothing had happened; a checkpoint that does not fit is refused."""
+"""A learner that is restored goes on as if nothing had happened; a checkpoint that does not fit is an error."""
 
 import random
 from dataclasses import replace
@@ -145,22 +145,35 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_it_is_taken(tmp_path: P
 def test_a_checkpoint_of_another_edge_is_refused_by_name(tmp_path: Path) -> None:
     fleet, kept = shop_fleet(), Checkpoints(tmp_path)
     kept.save(fleet.edges["0"], "schema", Progress())
-    learned, wrong = kept.restore(fleet.learner("1"), "schema")
-    assert learned.feedback == 0
-    assert "edge 0" in wrong[0]
+    with pytest.raises(CheckpointError, match="for edge 0, not 1"):
+        kept.restore(fleet.learner("1"), "schema")
+    assert kept.restore(fleet.learner("0"), "schema") == (Progress(), []), "it stays where it is"
 
 
-def test_a_refused_checkpoint_does_not_outrank_those_to_come(tmp_path: Path) -> None:
+def test_a_checkpoint_that_cannot_be_read_now_is_left_alone(tmp_path: Path) -> None:
+    fleet, kept = shop_fleet(), Checkpoints(tmp_path)
+    path = kept.save(fleet.edges["0"], "schema", Progress(feedback=1))
+    whole = path.read_bytes()
+    path.unlink()
+    path.mkdir()  # reading it fails, for root too
+    with pytest.raises(CheckpointError, match="can't be read"):
+        kept.restore(fleet.learner("0"), "schema")
+    path.rmdir()
+    path.write_bytes(whole)
+    assert kept.restore(fleet.learner("0"), "schema") == (Progress(feedback=1), [])
+
+
+def test_a_damaged_checkpoint_does_not_outrank_those_to_come(tmp_path: Path) -> None:
     fleet, kept = shop_fleet(), Checkpoints(tmp_path)
     for number in (9, 10):
         fleet.edges["0"].aggregations = number
-        kept.save(fleet.edges["0"], "schema", Progress(feedback=number))
-    other = fleet.learner("1")  # the edge got another name, say
-    assert kept.restore(other, "schema")[0].feedback == 0
+        kept.save(fleet.edges["0"], "schema", Progress(feedback=number)).write_bytes(b"damaged")
+    again = fleet.learner("0")
+    assert kept.restore(again, "schema")[0].feedback == 0
     assert len(list(tmp_path.glob("*.refused"))) == 2, "for somebody to look at"
-    other.aggregations = 1
-    kept.save(other, "schema", Progress(feedback=7))
-    assert kept.restore(fleet.learner("1"), "schema") == (Progress(feedback=7), [])
+    again.aggregations = 1
+    kept.save(again, "schema", Progress(feedback=7))
+    assert kept.restore(fleet.learner("0"), "schema") == (Progress(feedback=7), [])
 
 
 def test_what_does_not_fit_is_refused_before_anything_is_changed(tmp_path: Path) -> None:
@@ -169,15 +182,12 @@ def test_what_does_not_fit_is_refused_before_anything_is_changed(tmp_path: Path)
     me = fleet.edges["0"]
     me.waiting = []
     kept.save(me, "schema", Progress(feedback=1))
-    path = next(tmp_path.glob("*.safetensors"))
-    whole = path.read_bytes()
     small = shop_fleet(capacity=2)
     alone = Fleet(SHOP, small.make, replace(small.method, home=None), small.online)
-    for learner in (small.learner("0"), alone.learner("0")):
-        path.write_bytes(whole)
+    for learner, why in ((small.learner("0"), "sizes of its fields allow 2"), (alone.learner("0"), "home model")):
         before = learner.mixed.dense.clone()
-        progress, wrong = kept.restore(learner, "schema")
-        assert (progress.feedback, len(wrong)) == (0, 1)
+        with pytest.raises(CheckpointError, match=why):
+            kept.restore(learner, "schema")
         assert torch.equal(learner.mixed.dense, before)
         assert learner.tables[0].size == 0
 

@@ -17,6 +17,7 @@ from alphaedge.core.methods import RIVALS, alphaedge, alphaedge_paper, fedweight
 from alphaedge.core.online import Online
 from alphaedge.core.rules.optimizer.adagrad import Adagrad
 from alphaedge.core.rules.optimizer.adam import Adam
+from alphaedge.edge.inputs.lookup import NO_KEY, compact_keys
 from alphaedge.edge.learning.examples import Examples
 from alphaedge.edge.learning.held_model import HeldModel
 from alphaedge.edge.learning.learner import Learner
@@ -230,6 +231,22 @@ def test_with_few_rows_the_longest_unused_ids_give_way_and_learning_goes_on() ->
                 assert len(held.has[t]) <= table.size + 1
     assert all(torch.isfinite(each).all() for each in found)
     assert any(len(t.numbering) == 8 for e in few.edges.values() for t in e.tables), "some table was full"
+
+
+def test_ids_beyond_the_rows_of_their_table_are_learned_from_as_unknown_ones() -> None:
+    """A batch has five events, so up to five users and items."""
+    few = shop_fleet(capacity=2)
+    found = few.live()
+    assert all(torch.isfinite(each).all() for each in found)
+    me, examples = few.edges["0"], few.examples(0, 0)
+    (_, keys), records = compact_keys(me.model, examples.inputs), me.records
+    assert any(len(set(some.flatten().tolist()) - {NO_KEY}) > 2 for some in keys)
+    assert me.learn(examples)
+    assert me.records == records + SIZE, "every event counts"
+    for t, table in enumerate(me.tables):
+        assert len(table.numbering) == 2
+        for state in me.states.values():
+            assert not state.tables[t].storage[:, :, -1].any(), "nothing is kept of those that had no row"
 
 
 def test_rows_of_ids_that_gave_way_are_not_taken_for_those_of_the_ids_that_came() -> None:

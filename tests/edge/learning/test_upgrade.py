@@ -9,7 +9,8 @@ import tomli_w
 
 from alphaedge.edge.store.journal import Journal
 from alphaedge.edge.store.learned_mark import read_learned_mark
-from alphaedge.edge.store.status import LearnerStatus, PeerStatus, read_learner_status
+from alphaedge.edge.store.peer_status import PeerStatus
+from alphaedge.edge.store.status import LearnerStatus, read_learner_status
 
 from ..processes import BATCH, CONFIG, EVERY, Edge, events, fleet_of, send, teach, tell, wait_for
 

@@ -7,21 +7,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from alphaedge.edge.config import load
 from alphaedge.edge.inputs.features import Features
 from alphaedge.edge.learning.loop import LearningLoop
-from alphaedge.edge.peers.commands import Pull
+from alphaedge.edge.learning.publication import PulledModel
+from alphaedge.edge.peers.commands import FinishRound, Pull
 from alphaedge.edge.peers.driver import PeerDriver
+from alphaedge.edge.peers.pulls import Pulls
 from alphaedge.edge.store.journal import Journal
-from alphaedge.edge.store.status import PeerStatus
+from alphaedge.edge.store.peer_status import PeerStatus
 from alphaedge.edge.transport.client import PeerClient
-from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
+from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement, decode_announcement
 from alphaedge.edge.trust.credentials import InsecureCredentials
 from alphaedge.edge.trust.policy_file import PolicyFile
 from alphaedge.edge.trust.wire_secrets import WireSecrets
+from alphaedge.monitoring.vitals import MAX_LINKS
 
 from ..processes import BATCH, CONFIG, EVERY, Edge, events
 
@@ -132,6 +136,43 @@ def test_a_peer_that_is_dropped_after_a_mix_is_reported_with_its_share_of_that_m
     assert loop.status.peers["boston"].share == 0.3
 
 
+def test_an_edge_with_very_many_neighbours_announces_what_others_accept(tmp_path: Path) -> None:
+    loop = learning(tmp_path, 1)
+    loop.learner.links.neighbours = [f"edge-{number}" for number in range(1500)]
+
+    async def announced() -> Announcement:
+        running = driver(loop)
+        return decode_announcement(running._credentials.sign(running._announcement()))
+
+    assert len(asyncio.run(announced()).vitals.neighbours) == MAX_LINKS
+
+
+def test_the_key_list_of_a_former_neighbour_is_freed(tmp_path: Path) -> None:
+    loop = learning(tmp_path / "berlin", 1)
+    theirs = learning(tmp_path / "boston", EVERY, edge="boston")
+    while theirs.step_alone():
+        pass
+    answering = Pulls(theirs.learner, loop.schema, WireSecrets(b""))
+
+    async def run() -> None:
+        running = driver(loop)
+        pulls, links = running._pulls, loop.learner.links
+        loop.learner.join(["berlin", "boston"])
+        pending = pulls.request_model("boston")
+        answer = answering.answer_model("berlin", *answering.read_request("berlin", pending.data))
+        pulls.accept("boston", pending, answer)
+        assert list(pulls._sent) == ["boston"]
+        links.switch([], loop.learner.method.aggregation.memory)
+        await running._finish_round(FinishRound({}, [], ["berlin"], {}))
+        assert not pulls._sent
+        pulls.accept("boston", pending, answer)
+        assert not pulls._sent, "an answer that comes when the peer is a neighbour no more"
+        running._thread.shutdown()
+        running._unpacking.shutdown()
+
+    asyncio.run(run())
+
+
 def test_a_part_that_fails_ends_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loop = learning(tmp_path, 1)
 
@@ -169,7 +210,11 @@ def test_a_stop_during_a_round_does_not_wait_for_peers(tmp_path: Path, monkeypat
     assert loop.learner.aggregations == 0, "the round is begun again after a restart"
 
 
-@pytest.mark.parametrize("problem", ["refused", "no memory"])
+IMPOSSIBLE = b'{"dense":{"dtype":"F32","shape":[0,4611686018427387904,4],"data_offsets":[0,0]}}'
+ANSWERS = {"refused": b"garbage", "impossible": len(IMPOSSIBLE).to_bytes(8, "little") + IMPOSSIBLE}
+
+
+@pytest.mark.parametrize("problem", [*ANSWERS, "no memory"])
 def test_a_peer_whose_model_is_of_no_use_is_left_alone_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: str
 ) -> None:
@@ -182,13 +227,51 @@ def test_a_peer_whose_model_is_of_no_use_is_left_alone_for_a_while(
             sizes.append(max_bytes)
             if problem == "no memory":
                 raise MemoryError
-            return b"garbage"
+            return ANSWERS[problem]
 
         monkeypatch.setattr(running._client, "request", garbage)
         assert await running._pulled(Pull(1, "boston", "127.0.0.1:1", "start")) is None
         assert running._client.is_resting("127.0.0.1:1", "boston")
         dense = loop.learner.mixed.dense[0].nbytes
         assert dense < sizes[0] < dense + 20_000, "as large as what was asked for"
+        running._thread.shutdown()
+        running._unpacking.shutdown()
+
+    asyncio.run(run())
+
+
+def test_a_peer_that_has_lost_its_disk_is_refused_once_and_then_taken_as_a_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, theirs = learning(tmp_path / "berlin", 1), learning(tmp_path / "boston", EVERY, edge="boston")
+    while theirs.step_alone():
+        pass
+    answering = Pulls(theirs.learner, loop.schema, WireSecrets(b""))
+
+    async def run() -> None:
+        running = driver(loop)
+        assert isinstance(running.directory, Directory)
+        loop.learner.join(["berlin", "boston"])
+        link = loop.learner.links.known["boston"]
+        link.publication, link.pulled_at, link.tried, link.excess = 57, 3, True, 0.04
+
+        async def answer(address: str, route: str, body: bytes, **limits: Any) -> bytes:
+            return answering.answer_model("berlin", *answering.read_request("berlin", body))
+
+        async def pulled(published: int) -> PulledModel | None:
+            """Pull while the peer announces so many publications."""
+            running.directory.peer = msgspec.structs.replace(running.directory.peer, publication=published)
+            return await running._pulled(Pull(1, "boston", "127.0.0.1:1", "round"))
+
+        monkeypatch.setattr(running._client, "request", answer)
+        assert await pulled(published=57) is None
+        assert link.publication == 57, "an old model again, while the peer announces what is held"
+        assert await pulled(published=1) is None
+        assert (link.publication, link.tried, link.excess) == (-1, False, 0.04)
+        model = await pulled(published=1)
+        assert model is not None
+        assert model.number == 1
+        assert running.peers["boston"].refused == 2
         running._thread.shutdown()
         running._unpacking.shutdown()
 

@@ -143,7 +143,7 @@ LIES: dict[str, tuple[Callable[[], bytes], str]] = {
     "something behind a stream": (lambda: changed(rows__0=stream(bytes(WHOLE), b"more")), "rows.0 is not a stream"),
     "a stream of streams": (lambda: changed(rows__0=rows().view(1, -1)), "not that of a stream of bytes"),
     "a bomb": (lambda: changed(rows__0=stream(bytes(10**8))), "rows.0 is not a stream"),
-    "codes without a stream": (lambda: changed(dense=torch.ones(SIZE, dtype=torch.int8)), "dense has type torch.int8"),
+    "codes without a stream": (lambda: changed(dense=torch.ones(SIZE, dtype=torch.int8)), "dense has type I8"),
     "endless scales": (lambda: changed(rows__0=rows(torch.inf)), "rows.0 has a scale that is not finite"),
     "scales that are no numbers": (lambda: changed(dense=dense(torch.nan)), "dense has a scale that is not finite"),
     "scales below 0": (lambda: changed(rows__0=rows(-1.0)), "rows.0 has a scale that is not finite, or below 0"),

@@ -21,7 +21,8 @@ from alphaedge.edge.peers import everything, wire
 from alphaedge.edge.peers.driver import PeerDriver
 from alphaedge.edge.peers.pulls import Pulls
 from alphaedge.edge.peers.wire_keys import KeyCipher
-from alphaedge.edge.store.status import PeerStatus, ServerStatus, write_status
+from alphaedge.edge.store.peer_status import PeerStatus
+from alphaedge.edge.store.status import ServerStatus, write_status
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement
 from alphaedge.edge.trust.heartbeats import Heartbeat
 from alphaedge.edge.trust.revocations import SignedRevocations

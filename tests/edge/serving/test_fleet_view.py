@@ -1,6 +1,7 @@
 """The fleet as an edge shows it: every edge's vitals, kept through a restart, without a secret."""
 
 import json
+import math
 import subprocess
 import sys
 import urllib.error
@@ -13,14 +14,19 @@ import msgspec
 import pytest
 
 from alphaedge.edge.serving.fleet_view import START_GRACE_SECONDS, fleet_state
-from alphaedge.edge.store.status import LearnerStatus, PeerStatus, ServerStatus, make_link, make_vitals, peer_state
+from alphaedge.edge.store.peer_status import PeerStatus, peer_state
+from alphaedge.edge.store.status import LearnerStatus, ServerStatus
+from alphaedge.edge.store.vitals import make_link, make_vitals
 from alphaedge.edge.trust.announcements import Announcement, SignedAnnouncement, decode_announcement
 from alphaedge.errors import AnnouncementError
 from alphaedge.monitoring.frames import Fleet, latest_state
 from alphaedge.monitoring.health import edge_health, fleet_health, is_healthy
-from alphaedge.monitoring.vitals import EdgeView, Link, Vitals, with_absent
+from alphaedge.monitoring.vitals import EdgeView, Link, Vitals, is_plausible, with_absent
 
 from ..processes import Edge, fleet_of, teach, wait_for
+
+IMPOSSIBLE = [math.nan, math.inf, -math.inf, 1e300]  # the sum of two of the last is infinite
+NUMBERS = ["score", "recent", "gain", "recent_gain", "p50", "p99", "own_share", "home_share"]
 
 
 def fleet(edge: Edge, **headers: str) -> Fleet:
@@ -75,6 +81,15 @@ def test_a_peer_that_was_excluded_before_a_restart_is_still_reported() -> None:
     assert {name: link.excluded for name, link in links.items()} == {"b": "worse than alone by 12%"}
 
 
+@pytest.mark.parametrize("score", IMPOSSIBLE)
+def test_a_score_that_may_not_be_announced_is_left_out(score: float) -> None:
+    """A model that has diverged must not keep its edge from announcing itself."""
+    status = LearnerStatus(edge="a", region="DE", schema="s", started=0.0, scores=1, score=score, recent=score)
+    made = make_vitals(status, [], ServerStatus(p50=score))
+    assert (made.score, made.recent, made.p50) == (None, None, None)
+    assert is_plausible(made)
+
+
 def test_an_edge_that_is_gone_is_still_shown_as_down() -> None:
     there, gone = EdgeView(region="DE", alive=True), EdgeView(region="FR", alive=True)
     found = with_absent({"a": there, "b": gone}, {"a": there})
@@ -110,11 +125,14 @@ def test_edges_that_one_has_not_found_right_after_its_start_are_starting_and_lat
         Vitals(links={"b": Link(state="[red]")}),
         Vitals(links={"b": Link(state="x" * 61)}),
         Vitals(links={"b": Link(state="")}),
+        *(msgspec.structs.replace(Vitals(), **{name: bad}) for name in NUMBERS for bad in IMPOSSIBLE),
+        *(Vitals(links={"b": Link(share=bad)}) for bad in IMPOSSIBLE),
+        *(Vitals(links={"b": Link(pulled=bad)}) for bad in IMPOSSIBLE),
     ],
 )
-def test_an_announcement_with_impossible_links_is_refused(vitals: Vitals) -> None:
+def test_an_announcement_with_impossible_vitals_is_refused(vitals: Vitals) -> None:
     announcement = Announcement(edge="a", region="DE", address="a:1", schema="s", version=1, vitals=vitals)
-    with pytest.raises(AnnouncementError, match="too many links or with invalid names"):
+    with pytest.raises(AnnouncementError, match="too many links or with invalid numbers, names"):
         decode_announcement(SignedAnnouncement(msgspec.msgpack.encode(announcement), b"", b""))
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from alphaedge.edge.serving.chunk_size import ChunkSize
 from alphaedge.edge.serving.group_commit import GroupCommit
 from alphaedge.edge.store.journal import Journal
+from alphaedge.errors import JournalError
 
 CHUNK = 100
 
@@ -112,12 +112,30 @@ def test_everybody_gets_the_own_results_in_order(sizes: Sequence[tuple[bool, int
         run(scenario, Path(folder))
 
 
-def test_an_error_reaches_only_those_of_its_commit(tmp_path: Path) -> None:
+def test_an_error_reaches_only_the_caller_whose_examples_it_is_about(tmp_path: Path) -> None:
     async def scenario(commits: Commits) -> None:
-        bad = commits.submit(-CHUNK, CHUNK)
-        good = commits.submit(0, CHUNK)
-        with pytest.raises(ValueError, match="negative"):
-            await bad
-        assert len((await good)[0]) == CHUNK
+        asked = [commits.submit(-5 if number in (3, 11) else 10 * number, 2) for number in range(12)]
+        told = asyncio.create_task(commits.commits.record_feedback([(10**6, 1.0)]))
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        assert commits.sizes[0] == 24, "they were together at first"
+        for number, one in enumerate(found):
+            if number in (3, 11):
+                assert isinstance(one, ValueError)
+            else:
+                assert not isinstance(one, BaseException)
+                assert one[1].tolist() == [10 * number, 10 * number + 1]
+        assert [result.reason for result in await told] == ["unknown"]
+        stored = [np.frombuffer(x, np.int64)[0] for _, x in commits.journal.predictions(0, 100)]
+        assert stored == [10 * number + place for number in range(12) if number not in (3, 11) for place in (0, 1)]
+
+    run(scenario, tmp_path)
+
+
+def test_an_error_of_the_disk_reaches_all_callers_of_its_commit(tmp_path: Path) -> None:
+    async def scenario(commits: Commits) -> None:
+        commits.journal.close()
+        asked = [commits.submit(number, 1) for number in range(3)]
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(one) for one in found] == [JournalError] * 3
 
     run(scenario, tmp_path)

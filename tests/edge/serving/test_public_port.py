@@ -115,6 +115,21 @@ def test_a_request_with_too_many_examples_is_refused_with_the_numbers(edge: Edge
     assert refused(edge, "infer", "size") == before[1] + 1
 
 
+def test_a_request_for_an_output_that_there_is_not_is_refused_before_anything_is_predicted(edge: Edge) -> None:
+    before = value(metrics(edge), "alphaedge_predictions_total")
+    inputs = [
+        {"name": "user", "shape": [1], "datatype": "INT64", "data": [1]},
+        {"name": "item", "shape": [1], "datatype": "INT64", "data": [1]},
+        {"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [0, 0]},
+    ]
+    found = edge.post(INFER, {"inputs": inputs, "outputs": [{"name": "prediction"}, {"name": "score"}]})
+    assert (found["status"], found["error"]) == (
+        400,
+        "outputs: found 'score'; allowed: one of prediction, prediction_id",
+    )
+    assert value(metrics(edge), "alphaedge_predictions_total") == before
+
+
 def test_feedback_with_too_many_labels_is_refused_with_the_numbers(edge: Edge) -> None:
     count = MAX_EXAMPLES + 1
     found = edge.post(FEEDBACK, {"ids": list(range(1, count + 1)), "labels": [1] * count})

@@ -56,6 +56,16 @@ def test_sending_feedback_again_changes_nothing(journal: Journal) -> None:
     assert labels(journal) == [(b"a", 1.0)]
 
 
+def test_a_withdrawn_prediction_is_gone_unless_it_has_a_label(journal: Journal) -> None:
+    one, two, _ = journal.record_predictions([b"a", b"b", b"c"], [0.5] * 3, now=1.0)
+    journal.record_feedback([(one, 1.0)], now=2.0)
+    assert journal.withdraw([one, two]) == 1
+    assert journal.pending() == 1
+    assert clean_up(journal, before=5.0, negative=True, now=6.0) == (1, 0)
+    assert labels(journal) == [(b"a", 1.0), (b"c", 0.0)]
+    assert journal.record_feedback([(two, 1.0)], now=7.0) == [FeedbackResult(two, False, "expired")]
+
+
 def test_ids_that_were_never_given_are_unknown(journal: Journal) -> None:
     (one,) = journal.record_predictions([b"a"], [0.5], now=1.0)
     found = journal.record_feedback([(one + 1, 1.0), (0, 1.0), (-5, 1.0), (one, 1.0)], now=2.0)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from alphaedge.edge.transport import client
+from alphaedge.edge.transport.connections import MAX_PER_MEMBER
 from alphaedge.edge.transport.pace import Pace
 from alphaedge.errors import PeerError
 
@@ -242,5 +243,43 @@ def test_garbage_is_an_error_of_that_peer(certs: Path, garbage: bytes) -> None:
         async with odd_server(certs, handle) as address, asking(certs) as berlin:
             with pytest.raises(PeerError, match=address):
                 await ask(berlin, address)
+
+    run(test())
+
+
+def test_requests_that_wait_for_a_connection_outlive_a_reconnection(certs: Path) -> None:
+    """Other than the requests under way, they have no connection yet that could break."""
+    begun, answering = [], asyncio.Event()
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        begun.append(await read_request(reader))
+        await answering.wait()
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(MODEL) + MODEL)
+        await writer.drain()
+        writer.close()
+
+    async def test() -> None:
+        async with odd_server(certs, handle) as address, asking(certs) as berlin:
+            requests = [asyncio.create_task(ask(berlin, address)) for _ in range(MAX_PER_MEMBER + 2)]
+            while len(begun) < MAX_PER_MEMBER:
+                await asyncio.sleep(0.01)
+            await berlin.reconnect()
+            answering.set()
+            assert await asyncio.gather(*requests) == [MODEL] * len(requests)
+
+    run(test())
+
+
+def test_a_request_that_waits_for_a_connection_can_be_cancelled(certs: Path) -> None:
+    async def test() -> None:
+        async with odd_server(certs, hang) as address, asking(certs) as berlin:
+            requests = [asyncio.create_task(ask(berlin, address)) for _ in range(MAX_PER_MEMBER + 1)]
+            await asyncio.sleep(0)
+            closing = asyncio.create_task(berlin.reconnect())
+            for request in requests:
+                request.cancel()
+            found = await asyncio.gather(*requests, return_exceptions=True)
+            assert all(isinstance(one, asyncio.CancelledError) for one in found)
+            await closing
 
     run(test())

@@ -11,6 +11,7 @@ from alphaedge.edge.trust.announcements import (
     SIGNATURE_ALGORITHM,
     Announcement,
     SignedAnnouncement,
+    fit_limits,
     read_head,
     sign_announcement,
     verify_announcement,
@@ -20,6 +21,7 @@ from alphaedge.edge.trust.certificates import KeyPair, create_authority, issue_c
 from alphaedge.edge.trust.heartbeats import Heartbeat, sign_heartbeat, verify_heartbeat
 from alphaedge.edge.trust.known_revocations import KnownRevocations
 from alphaedge.errors import AnnouncementError
+from alphaedge.monitoring.vitals import Link, Vitals
 
 from ..directories import announcement
 
@@ -77,6 +79,33 @@ def test_an_announcement_that_is_too_large_is_not_decoded() -> None:
         read_head(signed)
 
 
+def linked(count: int, name: str) -> Announcement:
+    """An announcement with so many neighbours, the last of which have the largest shares, and a former neighbour."""
+    names = [f"{name}{number:05}" for number in range(count)]
+    shares = {name: 2 * number / count**2 for number, name in enumerate(names)}
+    told = Link(share=0.1234, pulled=1_893_456_000.1, behind=300, bytes=2**40, failures=300, refused=300, state="mixed")
+    links = dict.fromkeys(names, told) | {"a": Link()}
+    return announcement("berlin", 2**40, shares=shares, vitals=Vitals(neighbours=tuple(names), links=links))
+
+
+@pytest.mark.parametrize("name", ["x", "x" * 58], ids=["short", "long"])
+@pytest.mark.parametrize("count", [999, 1001, 5000])
+def test_an_edge_with_many_neighbours_tells_of_those_with_the_largest_shares(count: int, name: str) -> None:
+    whole = linked(count, name)
+    read = verify(sign_announcement(fit_limits(whole), BERLIN))
+    told = read.vitals.neighbours
+    assert len(told) > 150
+    assert set(told) == set(sorted(whole.shares)[-len(told) :])
+    assert set(read.shares) == set(told)
+    assert set(read.vitals.links) - {"a"} == set(told)
+    assert read.version == whole.version
+
+
+def test_an_announcement_within_the_limits_stays_as_it_is() -> None:
+    whole = linked(50, "x")
+    assert fit_limits(whole) == whole
+
+
 def test_an_announcement_that_was_changed_is_refused() -> None:
     signed = sign()
     newer = msgspec.structs.replace(signed, payload=msgspec.msgpack.encode(announcement("berlin", 2)))
@@ -101,11 +130,18 @@ def test_an_address_is_a_name_or_a_number_with_a_port(address: str) -> None:
     assert verify(sign(address=address)).address == address
 
 
-@pytest.mark.parametrize("payload", [b"", b"\xa4edge\xa2\xff\xff", b"\x81\xa4edge\xa2\xff\xff", b"\xc1", bytes(300)])
+DEEP = b"\x81\xa4more" + b"\x91" * 50_000 + b"\xc0"  # a list in a list in a list
+
+
+@pytest.mark.parametrize(
+    "payload", [b"", b"\xa4edge\xa2\xff\xff", b"\x81\xa4edge\xa2\xff\xff", b"\xc1", bytes(300), DEEP]
+)
 def test_a_payload_that_can_not_be_decoded_is_refused(payload: bytes) -> None:
     signature = BERLIN.key.sign(payload, SIGNATURE_ALGORITHM)
     with pytest.raises(AnnouncementError, match="can't be decoded"):
         verify(SignedAnnouncement(payload, signature, sign().certificate))
+    with pytest.raises(AnnouncementError, match="can't be decoded"):
+        read_head(SignedAnnouncement(payload, b"", b""))
 
 
 def test_a_damaged_certificate_is_refused_whichever_byte_is_wrong() -> None:

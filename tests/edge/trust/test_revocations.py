@@ -1,6 +1,7 @@
 """A revocation list counts if the fleet's authority has signed it and its number is higher than the known one's."""
 
 import datetime as dt
+import os
 from pathlib import Path
 
 import msgspec
@@ -113,6 +114,27 @@ def test_an_edge_keeps_the_newest_list_that_it_hears_of(tmp_path: Path) -> None:
     file.write_bytes(b"half a li")
     assert not store.refresh()
     assert store.number == 4
+
+
+def test_a_file_that_could_not_be_read_is_read_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A file need not get a new time when it becomes readable: its permissions change, or a writer is quick."""
+    file, whole = tmp_path / "revoked.list", signed(2, 2).to_file()
+    store = known(file=file)
+
+    def is_taken() -> bool:
+        os.utime(file, ns=(10**18, 10**18))
+        return store.refresh()
+
+    file.mkdir()
+    assert not is_taken()
+    file.rmdir()
+    file.write_bytes(whole[: len(whole) // 2])
+    assert not is_taken()
+    assert not is_taken()
+    assert caplog.messages == ["revocations_refused"] * 2, "each error is logged once"
+    file.write_bytes(whole)
+    assert is_taken()
+    assert store.is_revoked(2)
 
 
 def test_a_new_authority_counts_its_lists_from_the_beginning(tmp_path: Path) -> None:

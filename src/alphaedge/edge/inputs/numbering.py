@@ -17,6 +17,7 @@ from alphaedge.errors import InvalidValue, check_number
 from alphaedge.values import Value, canonical
 
 KEY_BYTES: Final = 6  # in a fleet with a million ids, the chance that two share a key is 1 in 560
+KEYS: Final = 1 << 8 * KEY_BYTES
 BLOCK_ROWS: Final = 1024  # rows by which a table grows
 
 
@@ -29,7 +30,8 @@ def key_of(value: Value, secret: bytes) -> int:
     (7, 7)
     """
     text = canonical(value)
-    if not secret and text.isdecimal() and text == str(number := int(text)) and number < 1 << 8 * KEY_BYTES:
+    short = not secret and len(text) <= len(str(KEYS))  # Python reads no number of thousands of digits
+    if short and text.isdecimal() and text == str(number := int(text)) and number < KEYS:
         return number
     return int.from_bytes(
         hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=KEY_BYTES, key=secret).digest()
@@ -66,18 +68,14 @@ class Numbering:
     def use(self, keys: Iterable[int]) -> list[Admission]:
         """Mark keys as used, in this order, and give a row to those without one; return these.
 
-        There may not be more different keys than rows, or some would lose their row to another one of the same call.
+        No key loses its row to another one of the same call: new keys that find no room get no row.
         """
         used = list(dict.fromkeys(keys))
-        if len(used) > self.capacity:
-            raise InvalidValue("ids at once", len(used), f"at most {self.capacity}, the rows of the table")
-        for key in used:
-            if key in self._rows:
-                self._rows.move_to_end(key)
+        known, new = [k for k in used if k in self._rows], [k for k in used if k not in self._rows]
+        for key in known:
+            self._rows.move_to_end(key)
         admitted = []
-        for key in used:
-            if key in self._rows:
-                continue
+        for key in new[: self.capacity - len(known)]:
             previous, row = None, len(self._rows)
             if row == self.capacity:
                 previous, row = self._rows.popitem(last=False)

@@ -117,19 +117,27 @@ class Checkpoints:
         return {match[1] for p in self.folder.iterdir() if (match := NAME.fullmatch(p.name))} - {schema}
 
     def restore(self, learner: Learner, schema: str) -> tuple[Progress, list[str]]:
-        """Load the newest valid checkpoint of a schema into a new learner.
+        """Load the newest undamaged checkpoint of a schema into a new learner.
 
-        Returns its progress, zero if there is no checkpoint, and the reasons why newer checkpoints were refused.
+        Returns its progress, zero if there is no checkpoint, and the reasons why newer ones were set aside. One that
+        can't be read or does not fit is an error: the machine or the configuration has to change, not the file.
         """
         wrong: list[str] = []
         for path in self._found(schema):
             try:
-                return unpack_state(learner, _read(path), schema), wrong
-            except OSError as error:
-                wrong.append(f"{path}: {error}")
-            except (CheckpointError, SafetensorError, msgspec.MsgspecError, KeyError, InvalidValue) as error:
+                data = _read(path)
+            except CheckpointError as error:
                 wrong.append(f"{path}: {error}")
                 os.replace(path, path.with_suffix(".refused"))  # kept for inspection, out of the way of later ones
+                continue
+            except OSError as error:
+                raise CheckpointError(f"{path}: it can't be read ({error.strerror})") from error
+            try:
+                return unpack_state(learner, data, schema), wrong
+            except KeyError as error:
+                raise CheckpointError(f"{path}: it lacks {error}") from error
+            except (CheckpointError, SafetensorError, msgspec.MsgspecError, InvalidValue) as error:
+                raise CheckpointError(f"{path}: {error}") from error
         return Progress(), wrong
 
     def saved(self, schema: str) -> Iterator[tuple[str, bytes]]:
@@ -156,6 +164,7 @@ class Checkpoints:
 
 
 def _read(path: Path) -> bytes:
+    """The bytes of a checkpoint; ``CheckpointError`` if it is damaged."""
     data, match = path.read_bytes(), NAME.fullmatch(path.name)
     if match is None or hashlib.blake2b(data, digest_size=16).hexdigest() != match[3]:
         raise CheckpointError("its checksum differs from the one in its name")
@@ -248,6 +257,10 @@ def unpack_state(learner: Learner, data: bytes, schema: str) -> Progress:
     tensors = decode(data)
     if {who for who in ("mixed", "home") if f"{who}.dense" in tensors} != set(learner.states):
         raise CheckpointError("it was written for a method that differs in its home model")
+    for t, table in enumerate(learner.tables):
+        if len(tensors[f"{t}.keys"]) > (capacity := table.numbering.capacity):
+            found = f"{len(tensors[f'{t}.keys'])} ids of table {learner.model.tables[t].name}"
+            raise CheckpointError(f"it has {found}, and the sizes of its fields allow {capacity}")
     numberings = [
         Numbering.restore(table.numbering.capacity, tensors[f"{t}.keys"].tolist(), tensors[f"{t}.order"].tolist())
         for t, table in enumerate(learner.tables)

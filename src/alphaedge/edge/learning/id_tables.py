@@ -75,7 +75,7 @@ class IdRows:
         return find_rows(keys, self.numbering.find)
 
     def admit(self, keys: Tensor, aggregation: int) -> tuple[Tensor, list[Admission]]:
-        """The rows of a batch's keys, scratch for ``NO_KEY``; new keys get rows."""
+        """The rows of a batch's keys; new keys get rows. Scratch for ``NO_KEY``, and for keys beyond the capacity."""
         wanted = [k for k in keys.flatten().tolist() if k != NO_KEY]
         admitted = self.numbering.use(wanted)
         if len(self.numbering) > self.size:
@@ -131,7 +131,12 @@ class IdRows:
             met[met < 0] = aggregation
 
     def mark_changed(self, rows: Tensor) -> None:
-        """Mark rows as changed in one of the copies; the scratch row may be among them."""
+        """Mark rows as changed in one of the copies; the scratch row may be among them.
+
+        Keys without a row have moved the scratch row. It is emptied: the next of them start as new ones do.
+        """
+        for copy in self._copies:
+            copy.storage[:, :, -1] = 0.0
         self.moved.append(rows[rows < self.size])
 
     def mark_all_changed(self) -> None:

@@ -113,6 +113,18 @@ class Learner:
         self.links.drop(peer)
         self.held.pop(peer, None)
 
+    def note_new_start(self, peer: str, published: int) -> bool:
+        """Forget what is held of a peer that has published less since it began anew; whether it has.
+
+        Its model counts as that of a peer whose rows are not proven yet. Its exclusions and its weight stay.
+        """
+        link = self.links.known.get(peer)
+        if link is None or published >= link.publication:
+            return False
+        link.publication, link.pulled_at, link.tried = -1, -1, False
+        self.held.pop(peer, None)
+        return True
+
     def adopt(self, table: int, keys: Tensor, rows: Tensor) -> int:
         """Start the rows of new ids from what peers know about them (cold start); how many were new."""
         new = self.tables[table].rows(keys) < 0
@@ -276,7 +288,8 @@ class Learner:
     def mix(self, answered: Sequence[str]) -> dict[str, float]:
         """Mix in the models held of the neighbours that answered; the shares of the mix, own share under the own name.
 
-        If nobody answered, or no batch is left to learn weights on, the edge's own model stays.
+        If nobody answered, or no batch is left to learn weights on, the edge's own model stays. So it does if the rule
+        fails, which is a ``RuleError``.
         """
         present = [peer in answered for peer in self.links.neighbours]
         if not any(present) or not self.method.aggregation.uses_peers or self.reset or not self.waiting:
@@ -290,21 +303,23 @@ class Learner:
         own = {name: self.mixed.buffers[name][0] for name in statistics}
         only = torch.tensor([0])
         models = self.mixed.select_models(only)
-        ((own_share, *shares),) = mix(
-            self.method,
-            self.gradients,
-            Round(
-                models=models,
-                links=[self.links],
-                held=stacked(held, present, self.tables, own, trained_rows=self.private is None),
-                publications=[[one.number for one in held]],
-                aggregations=[self.aggregations],
-                records=torch.tensor([[self.records, *(h.records for h in held)]], dtype=self.mixed.dense.dtype),
-                batches=batches,
-                known=[table.known() for table in self.tables],
-            ),
-            finite=True,
+        round = Round(
+            models=models,
+            links=[self.links],
+            held=stacked(held, present, self.tables, own, trained_rows=self.private is None),
+            publications=[[one.number for one in held]],
+            aggregations=[self.aggregations],
+            records=torch.tensor([[self.records, *(h.records for h in held)]], dtype=self.mixed.dense.dtype),
+            batches=batches,
+            known=[table.known() for table in self.tables],
         )
+        rows = [table.value.clone() for table in self.mixed.tables]
+        try:
+            ((own_share, *shares),) = mix(self.method, self.gradients, round, finite=True)
+        except RuleError:  # it may have mixed some rows already
+            for mixed, before in zip(self.mixed.tables, rows, strict=True):
+                mixed.value.copy_(before)
+            raise
         self.mixed.write_models(only, models)
         for table in self.tables:
             table.mark_all_changed()

@@ -27,6 +27,7 @@ from alphaedge.edge.learning.checkpoints import Checkpoints
 from alphaedge.edge.learning.cold_start import AdoptionLog, Hearing, NewIds, find_held, weighted_rows
 from alphaedge.edge.learning.examples import Examples
 from alphaedge.edge.learning.handover import hand_over
+from alphaedge.edge.learning.journal_batches import journal_batches
 from alphaedge.edge.learning.learner import Learner
 from alphaedge.edge.learning.noise_key import no_noise
 from alphaedge.edge.learning.private_release import Secrets
@@ -38,14 +39,9 @@ from alphaedge.edge.model import initial_model, model_schema
 from alphaedge.edge.store.journal import NOT_PREDICTED, Journal
 from alphaedge.edge.store.learned_mark import LearnedMark, write_learned_mark
 from alphaedge.edge.store.parameters import ParameterWriter
-from alphaedge.edge.store.status import (
-    LearnerStatus,
-    PeerStatus,
-    make_vitals,
-    read_learner_status,
-    read_server_status,
-    write_status,
-)
+from alphaedge.edge.store.peer_status import PeerStatus
+from alphaedge.edge.store.status import LearnerStatus, read_learner_status, read_server_status, write_status
+from alphaedge.edge.store.vitals import make_vitals
 from alphaedge.errors import RolledBack, RuleError
 from alphaedge.monitoring.vitals import EdgeView, Vitals, with_absent
 from alphaedge.scoring import SCORES
@@ -147,18 +143,14 @@ class LearningLoop:
     def _step(self) -> bool:
         if self.due:
             return False
-        labelled = self._journal.labelled(self.progress.feedback, self.size)
-        if len(labelled) < self.size:
+        learner, after = self.learner, self.progress.feedback
+        batch = next(journal_batches(self._journal, self._features, learner.model, self.size, after), None)
+        if batch is None:
             return False
-        inputs = self._features.to_tensors(
-            self._features.from_bytes([one.features for one in labelled]), self.learner.model.fields
-        )
-        labels = torch.tensor([one.label for one in labelled], dtype=self.learner.model.dtype)
-        undone = self.learner.batches_undone
-        time = max(one.labelled_at for one in labelled)
-        self._learn(Examples(inputs, labels, labelled[0].number, labelled[-1].number, time))
-        self._note_scores([one.output for one in labelled], [one.alone for one in labelled], labels)
-        self.progress.feedback = labelled[-1].number
+        undone = learner.batches_undone
+        self._learn(batch.examples)
+        self._note_scores(batch.outputs, batch.alone, batch.examples.labels)
+        self.progress.feedback = batch.examples.last
         self._note_undone(undone)
         self._replay_adoptions()
         return True
@@ -300,7 +292,7 @@ class LearningLoop:
         try:
             shares = learner.mix(list(pulls))
         except RuleError as error:  # a rule of the operator's own: the edge goes on with its own model
-            warn("aggregation_rule_failed", reason=error)
+            warn("aggregation_rule_failed", reason=error, neighbours=list(pulls))
             shares = {self.config.edge: 1.0}
         undone = learner.batches_undone
         refused = learner.finish_round(candidates, topology, () if learner.reset else absent)

@@ -16,7 +16,7 @@ from alphaedge.edge.learning.publication import PulledModel
 from alphaedge.edge.peers.key_lists import KeyList, declared_count, unpack_keys, unpack_places
 from alphaedge.edge.peers.number_format import check_names, checked_floats, unpack_dense, unpack_rows
 from alphaedge.edge.peers.wire import unpack_answer
-from alphaedge.errors import KeyListError, ModelRefused
+from alphaedge.errors import KeyListError, ModelOutdated, ModelRefused
 
 # How many times larger than this edge's parameters a peer's may be, by their root mean square.
 MAX_SIZE_RATIO: Final = 100.0
@@ -45,7 +45,8 @@ class ExpectedAnswer:
         if about.schema != self.schema:
             raise ModelRefused(f"schema {about.schema} does not mix with this edge's schema {self.schema}")
         if about.number < max(1, self.holds) or about.records < 0:
-            raise ModelRefused(f"publication {about.number} with {about.records} records; {self.holds} is already held")
+            refused = ModelOutdated if 1 <= about.number < self.holds else ModelRefused
+            raise refused(f"publication {about.number} with {about.records} records; {self.holds} is already held")
         named, what = self.listed is None, "keys" if self.listed is None else "places"
         check_names(tensors, self.statistics, len(self.rows), rows_only=self.rows_only, named=named)
         keys = tuple(self._keys(t, tensors[f"{what}.{t}"]) for t in range(len(self.rows)))

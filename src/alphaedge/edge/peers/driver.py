@@ -21,16 +21,16 @@ from alphaedge.edge.peers import commands, events, everything
 from alphaedge.edge.peers.decisions import PeerDecisions
 from alphaedge.edge.peers.key_lists import KeyList
 from alphaedge.edge.peers.pulls import PendingPull, Pulls
-from alphaedge.edge.store.status import PeerStatus
+from alphaedge.edge.store.peer_status import PeerStatus
 from alphaedge.edge.transport.client import PeerClient
 from alphaedge.edge.transport.server import Route
-from alphaedge.edge.trust.announcements import Announcement
+from alphaedge.edge.trust.announcements import Announcement, fit_limits
 from alphaedge.edge.trust.certificates import Identity
 from alphaedge.edge.trust.credentials import Credentials
 from alphaedge.edge.trust.policy import Member
 from alphaedge.edge.trust.policy_file import PolicyFile
 from alphaedge.edge.trust.wire_secrets import WireSecret, WireSecrets
-from alphaedge.errors import AlphaEdgeError, ModelRefused, PeerError, PeerForbidden
+from alphaedge.errors import AlphaEdgeError, ModelOutdated, ModelRefused, PeerError, PeerForbidden, RuleError
 from alphaedge.monitoring.vitals import EdgeView
 
 T = TypeVar("T")
@@ -218,14 +218,15 @@ class PeerDriver:
         """The neighbours; the first ones are chosen here. Later, an edge whose peers are all excluded has none."""
         learner = self.learning.learner
         if not learner.links.known and len(candidates) > 1:
-            learner.join(candidates)
+            try:
+                learner.join(candidates)
+            except RuleError as error:  # a rule of the operator's own: it is asked again for the next round
+                warn("selection_rule_failed", reason=error)
         return tuple(learner.links.neighbours)
 
     async def _finish_round(self, command: commands.FinishRound) -> events.RoundFinished:
         learner, status = self.learning.learner, self.learning.status
-        shares = await self._in_learner(
-            lambda: self.learning.finish_round(command.models, command.candidates, command.topology, command.absent)
-        )
+        shares = await self._in_learner(lambda: self._end_round(command))
         status.timed_aggregations += 1
         if command.models:
             status.missed_rounds = 0
@@ -237,10 +238,14 @@ class PeerDriver:
         info("aggregated", number=learner.aggregations, shares={e: round(s, 4) for e, s in shares.items()})
         return events.RoundFinished(tuple(learner.links.neighbours))
 
+    def _end_round(self, command: commands.FinishRound) -> dict[str, float]:
+        shares = self.learning.finish_round(command.models, command.candidates, command.topology, command.absent)
+        self._pulls.drop_former_neighbours()
+        return shares
+
     def _drop(self, command: commands.DropNeighbours) -> None:
         self.learning.drop(command.peers)
-        for peer in command.peers:
-            self._pulls.drop(peer)
+        self._pulls.drop_former_neighbours()
 
     async def _announce(self) -> None:
         announcement = await self._in_learner(self._announcement)
@@ -249,7 +254,7 @@ class PeerDriver:
     def _announcement(self) -> Announcement:
         learner, status = self.learning.learner, self.learning.status
         status.announcement_version += 1
-        return Announcement(
+        whole = Announcement(
             edge=self.config.edge,
             region=self.config.region,
             address=self._address,
@@ -259,6 +264,7 @@ class PeerDriver:
             shares=learner.topology,
             vitals=self.learning.announced_vitals(),
         )
+        return fit_limits(whole)
 
     def _status_of(self, peer: str) -> PeerStatus:
         """What is known of a peer; at first its share is what the edge announced last, before it started."""
@@ -282,6 +288,8 @@ class PeerDriver:
             self._client.record_refusal(command.address, peer)
             status.refused += 1
             warn("peer_model_refused", peer=peer, reason=error)
+            if isinstance(error, ModelOutdated):
+                await self._note_new_start(peer)
         except MemoryError as error:
             self._client.record_refusal(command.address, peer)
             status.failures += 1
@@ -295,6 +303,19 @@ class PeerDriver:
                 status.pulls, status.held, status.pulled = status.pulls + 1, model.number, time.time()
             return model
         return None
+
+    async def _note_new_start(self, peer: str) -> None:
+        """Take a peer as a new one if it announces fewer publications than are held: it has lost its disk.
+
+        The announcement alone does not tell, since a model may come before the announcement of its publication.
+        """
+        announced = self.directory.alive().get(peer)
+        if announced is None:
+            return
+        published, learner = announced.publication, self.learning.learner
+        if await self._in_learner(lambda: learner.note_new_start(peer, published)):
+            self._pulls.drop(peer)
+            info("peer_began_anew", peer=peer, publication=published)
 
     async def _ask(self, command: commands.Pull) -> tuple[PendingPull, bytes]:
         spent, secrets, afresh = 0.0, list(self._pulls.secrets.newest_first), False

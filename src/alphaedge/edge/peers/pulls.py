@@ -124,7 +124,8 @@ class Pulls:
         count.dense += len(answer)
         pull = pending.expected.check(answer)
         count.dense, count.rows = count.dense - pull.row_bytes, count.rows + pull.row_bytes
-        if not pending.expected.rows_only and pending.expected.listed is not None:
+        is_near = peer in self.learner.links.neighbours  # it may have been given up while it answered
+        if is_near and not pending.expected.rows_only and pending.expected.listed is not None:
             self._sent[peer] = pending.expected.listed
         return pull
 
@@ -183,5 +184,10 @@ class Pulls:
             self._work[peer] = self._work.get(peer, 0.0) + time.thread_time() - began
 
     def drop(self, peer: str) -> None:
-        """Forget the key list that a former neighbour was sent."""
+        """Forget the key list that a peer was sent."""
         self._sent.pop(peer, None)
+
+    def drop_former_neighbours(self) -> None:
+        """Forget the key lists that peers were sent which are no neighbours any more."""
+        neighbours = self.learner.links.neighbours
+        self._sent = {peer: listed for peer, listed in self._sent.items() if peer in neighbours}

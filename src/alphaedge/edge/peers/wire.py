@@ -4,14 +4,14 @@ Never pickle: tensors are safetensors, the rest is msgspec. Requests and answers
 that both ends keep (``key_lists``). What an answer must pass before it is used is in ``answer_check``.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import torch
 from msgspec import Meta
-from safetensors import SafetensorError
-from safetensors.torch import load as decode
+from safetensors import SafetensorError, deserialize
 from safetensors.torch import save as encode
 from torch import Tensor
 
@@ -26,6 +26,15 @@ from alphaedge.errors import KeyListError, KeyListForgotten, ModelRefused, PeerR
 HEAD_BYTES: Final = 4096  # of a request or an answer, besides its keys and tensors
 TENSOR_HEAD_BYTES: Final = 256  # what a safetensors header says about one tensor, besides its name
 MIN_NUMBER_BYTES: Final = 4  # a peer sends 4 bytes per number, or fewer; more only if this edge has more itself
+MAX_DIMENSIONS: Final = 16  # of a tensor
+MAX_EXTENT: Final = 2**40  # of a tensor: the product of its dimensions other than 0, which bounds its strides too
+TENSOR_TYPES: Final = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "U8": torch.uint8,
+}
 Ciphers = Callable[[bytes], KeyCipher]
 """The cipher under a wire secret, by the secret's name; raises ``SecretUnknown``."""
 Count = Annotated[int, Meta(ge=-(2**53), le=2**53)]  # exact as a float
@@ -155,12 +164,23 @@ def pack_pull(
 
 
 def unpack_answer(data: bytes) -> tuple[AnswerHeader, dict[str, Tensor]]:
-    """Decode an answer, without any check of its tensors."""
+    """Decode an answer. Its tensors have shapes and types that can be, but not yet those that are expected."""
     try:
-        tensors = decode(data)
+        tensors = {name: _tensor(name, about) for name, about in deserialize(data)}  # type: ignore[no-untyped-call]
         length = int.from_bytes(data[:8], "little")
         header = msgspec.json.decode(data[8 : 8 + length], type=dict[str, msgspec.Raw])
         metadata = msgspec.json.decode(header["__metadata__"], type=dict[str, str])
         return msgspec.json.decode(metadata["alphaedge"], type=AnswerHeader), tensors
     except (SafetensorError, msgspec.MsgspecError, KeyError, ValueError) as error:
         raise ModelRefused(f"the answer can't be parsed ({type(error).__name__}: {error})") from None
+
+
+def _tensor(name: str, about: Mapping[str, Any]) -> Tensor:
+    """A tensor of an answer. The shape is checked before: an empty one may claim any other dimensions."""
+    shape, kind = about["shape"], TENSOR_TYPES.get(about["dtype"])
+    if len(shape) > MAX_DIMENSIONS or math.prod(max(size, 1) for size in shape) > MAX_EXTENT:
+        raise ModelRefused(f"{name[:64]} has a shape of {len(shape)} dimensions that no tensor of an answer has")
+    if kind is None:
+        raise ModelRefused(f"{name[:64]} has type {about['dtype']}; allowed: {', '.join(TENSOR_TYPES)}")
+    numbers = torch.frombuffer(about["data"], dtype=kind) if about["data"] else torch.empty(0, dtype=kind)
+    return numbers.reshape(shape)

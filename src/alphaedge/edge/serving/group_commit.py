@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, NamedTuple, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ from alphaedge.edge.store.journal import FeedbackResult, Journal
 
 T = TypeVar("T")
 Outputs = NDArray[np.float32]
-NO_OUTPUTS: Final[Outputs] = np.empty(0, np.float32)
 YIELDS_BEFORE_COMMIT: Final = 3  # turns of the event loop, in which callers that are already there can join
 
 
@@ -42,13 +41,37 @@ class _Operation:
     def size(self) -> int:
         return len(self.labels) if self.examples is None else len(self.examples)
 
+    def finish(self, result: Any) -> None:
+        """Give the caller its result, if it still waits."""
+        if not self.result.done():
+            self.result.set_result(result)
+
+    def fail(self, error: Exception) -> None:
+        """Raise an error in the caller, if it still waits."""
+        if not self.result.done():
+            self.result.set_exception(error)
+
+
+@final
+class _Predicted(NamedTuple):
+    """Callers whose examples were predicted in one call, their packed examples, and the outputs for all of them.
+
+    alone: those of the home model alone.
+    """
+
+    operations: Sequence[_Operation]
+    features: Sequence[bytes]
+    outputs: Outputs
+    alone: Sequence[float | None]
+
 
 @final
 class GroupCommit:
     """The one writer of a journal.
 
     clock: in seconds. predict: outputs of examples, and those of the home model alone if there is one. to_bytes:
-    examples, one by one.
+    examples, one by one. pending: predictions in the journal that have no label. unseen: those among them that nobody
+    receives, until a clean-up withdraws them.
     """
 
     def __init__(
@@ -59,6 +82,7 @@ class GroupCommit:
         to_bytes: Callable[[Array], list[bytes]],
     ) -> None:
         self._journal, self._clock, self._predict, self._to_bytes = journal, clock, predict, to_bytes
+        self.pending, self.unseen = journal.pending(), list[int]()
         self.chunk = ChunkSize()  # callers with more submit it in chunks
         self._waiting: list[_Operation] = []
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
@@ -66,8 +90,17 @@ class GroupCommit:
 
     async def predict(self, examples: Array) -> tuple[list[int], Outputs]:
         """Predict examples and record them; return ids and outputs."""
-        ids, outputs = await self._submit(examples, ())
+        result = self._submit(examples, ())
+        try:
+            ids, outputs = await asyncio.shield(result)
+        except asyncio.CancelledError:  # the caller does not wait for what may be on its way to the disk
+            result.add_done_callback(self._note_unseen)
+            raise
         return ids, outputs
+
+    def _note_unseen(self, result: asyncio.Future[Any]) -> None:
+        if not result.cancelled() and result.exception() is None:
+            self.unseen += result.result()[0]
 
     async def record_feedback(self, labels: Sequence[tuple[int, float]]) -> list[FeedbackResult]:
         """Record labels by prediction id; return whether each was accepted."""
@@ -77,12 +110,12 @@ class GroupCommit:
         """Do other work on the journal, between two commits."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, self._journal)
 
-    async def _submit(self, examples: Array | None, labels: Sequence[tuple[int, float]]) -> Any:
+    def _submit(self, examples: Array | None, labels: Sequence[tuple[int, float]]) -> asyncio.Future[Any]:
         operation = _Operation(examples, labels, asyncio.get_running_loop().create_future())
         self._waiting.append(operation)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._commit_all())
-        return await operation.result
+        return operation.result
 
     async def _commit_all(self) -> None:
         while self._waiting:
@@ -90,15 +123,10 @@ class GroupCommit:
                 await asyncio.sleep(0)
             operations = self._take()
             try:
-                results = await self._commit(operations)
+                await self._commit(operations)
             except Exception as error:  # any error is raised in the callers
                 for operation in operations:
-                    if not operation.result.done():
-                        operation.result.set_exception(error)
-                continue
-            for operation, result in zip(operations, results, strict=True):
-                if not operation.result.done():
-                    operation.result.set_result(result)
+                    operation.fail(error)
 
     def _take(self) -> list[_Operation]:
         """Take what goes into the next commit, in the order of arrival."""
@@ -116,31 +144,50 @@ class GroupCommit:
         self._waiting = [operation for place, operation in enumerate(waiting) if place not in taken]
         return [operation for place, operation in enumerate(waiting) if place in taken]
 
-    async def _commit(self, operations: Sequence[_Operation]) -> list[Any]:
+    async def _commit(self, operations: Sequence[_Operation]) -> None:
+        parts = self._predict_together([operation for operation in operations if operation.examples is not None])
+        labels = [label for operation in operations for label in operation.labels]
+        features = [packed for part in parts for packed in part.features]
+        outputs = [output for part in parts for output in part.outputs.tolist()]
+        alone = [output for part in parts for output in part.alone]
+        write = partial(self._journal.write, features, outputs, labels, self._clock(), alone=alone)
+        ids, recorded = await asyncio.get_running_loop().run_in_executor(self._thread, write)
+        self.pending += len(ids) - sum(result.accepted for result in recorded)
+        next_id = next_label = 0
+        for part in parts:
+            first = next_id
+            for operation in part.operations:
+                end = next_id + operation.size
+                operation.finish((ids[next_id:end], part.outputs[next_id - first : end - first]))
+                next_id = end
+        for operation in operations:
+            if operation.examples is None:
+                end = next_label + operation.size
+                operation.finish(recorded[next_label:end])
+                next_label = end
+
+    def _predict_together(self, operations: Sequence[_Operation]) -> list[_Predicted]:
+        """Predict the examples of callers in one call, or after an error each half in one.
+
+        So an error reaches only the callers whose own examples it is about.
+        """
         given = [operation.examples for operation in operations if operation.examples is not None]
-        features, outputs, alone = list[bytes](), NO_OUTPUTS, None
-        if given:
+        if not given:
+            return []
+        try:
             # Joined as bytes: ``concatenate`` compares the types of all fields of each array.
             examples = given[0] if len(given) == 1 else np.frombuffer(b"".join([g.data for g in given]), given[0].dtype)
             began = time.perf_counter()
             features, (outputs, alone) = self._to_bytes(examples), self._predict(examples)
             self.chunk.note(len(examples), time.perf_counter() - began)
-        labels = [label for operation in operations for label in operation.labels]
-        values = None if alone is None else alone.tolist()
-        write = partial(self._journal.write, features, outputs.tolist(), labels, self._clock(), alone=values)
-        ids, recorded = await asyncio.get_running_loop().run_in_executor(self._thread, write)
-        results: list[Any] = []
-        next_id = next_label = 0
-        for operation in operations:
-            if operation.examples is not None:
-                end = next_id + len(operation.examples)
-                results.append((ids[next_id:end], outputs[next_id:end]))
-                next_id = end
-            else:
-                end = next_label + len(operation.labels)
-                results.append(recorded[next_label:end])
-                next_label = end
-        return results
+        except Exception as error:  # any error is raised in the caller
+            if len(operations) == 1:
+                operations[0].fail(error)
+                return []
+            half = len(operations) // 2
+            return self._predict_together(operations[:half]) + self._predict_together(operations[half:])
+        beside = [None] * len(examples) if alone is None else alone.tolist()
+        return [_Predicted(operations, features, outputs, beside)]
 
     def close(self) -> None:
         """Finish the running commit."""

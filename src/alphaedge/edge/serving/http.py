@@ -6,8 +6,8 @@ import hmac
 import math
 import time
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, final
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, final
 
 import msgspec
 import numpy as np
@@ -21,19 +21,21 @@ from starlette.types import Receive, Scope, Send
 
 from alphaedge.dashboard.routes import dashboard_routes
 from alphaedge.edge.log import warn
+from alphaedge.edge.serving.answers import ERROR_HANDLERS, json_answer, limit_of, refuse
 from alphaedge.edge.serving.body import OnStart, ReceivedParts, get_header, make_response, read_body, send_refusal
 from alphaedge.edge.serving.body import check_head as check_body_head
 from alphaedge.edge.serving.fleet_view import FleetView
 from alphaedge.edge.serving.limits import SMALL_BODY_BYTES, TOKEN_CALLER, CallerLimits, Reason, caller_at
-from alphaedge.edge.serving.messages import Links, Live, Ready, Refusal, ServerMetadata
-from alphaedge.edge.serving.openapi import JSON, PATH, PLATFORM, VERSIONS, describe, model_metadata
+from alphaedge.edge.serving.messages import Links, Live, Ready, ServerMetadata
+from alphaedge.edge.serving.openapi import JSON, OUTPUTS, PATH, PLATFORM, VERSIONS, describe, model_metadata
 from alphaedge.edge.serving.refusals import LimitReached, Refusals
 from alphaedge.edge.serving.service import PredictionService
-from alphaedge.errors import InvalidValue, JournalError, ParametersError, RequestTooLarge
+from alphaedge.errors import InvalidValue, RequestTooLarge
 from alphaedge.inference.feedback import Feedback
 from alphaedge.inference.server_codec import (
     RequestLimits,
     check_head,
+    check_outputs,
     encode_response,
     parse_in_steps,
     read_json_length,
@@ -43,8 +45,6 @@ from alphaedge.inference.tensors import JSON_LENGTH_HEADER, Array
 from alphaedge.steps import run_in_slices
 
 Handler = Callable[[Request], Awaitable[Response]]
-ErrorHandler = Callable[[Request, Exception], Awaitable[Response]]
-MAX_ERROR_LENGTH: Final = 1000  # characters; an error may quote the request
 
 
 @final
@@ -119,7 +119,7 @@ class EdgeApp:
         self._note(scope, "rate")
         rate = self.config.serve.max_requests_per_second
         text = f"found more requests than allowed; allowed: at most {rate:g} a second of one caller"
-        return _refusal(text, 429, {"retry-after": str(math.ceil(wait))})
+        return refuse(text, 429, {"retry-after": str(math.ceil(wait))})
 
     def _note(self, scope: Scope, reason: Reason) -> None:
         self.refusals.note(scope["path"].rpartition("/")[2], reason, scope["caller"])
@@ -150,7 +150,7 @@ class EdgeApp:
         except Exception as error:
             handle = next(handle for kind, handle in ERROR_HANDLERS.items() if isinstance(error, kind))
             response = await handle(request, error)
-            if (reason := _reason(error)) is not None:
+            if (reason := limit_of(error)) is not None:
                 self._note(scope, reason)
             if response.status_code == 500:
                 warn("server_error", exception="".join(traceback.format_exception(error)))
@@ -172,7 +172,7 @@ class EdgeApp:
         if "text/html" in (get_header(request, "accept") or ""):
             return RedirectResponse("/dashboard")
         model = f"/v2/models/{self.config.model.name}"
-        return _json(Links(PLATFORM, self.version, "/dashboard", PATH, model, "/v2/health/ready", "/metrics"))
+        return json_answer(Links(PLATFORM, self.version, "/dashboard", PATH, model, "/v2/health/ready", "/metrics"))
 
     async def _get_metrics(self, request: Request) -> Response:
         self._authorize(request)
@@ -183,17 +183,17 @@ class EdgeApp:
         return await make_response(request, self._description, {"content-type": JSON})
 
     async def _get_server(self, _: Request) -> Response:
-        return _json(ServerMetadata(PLATFORM, self.version, ["binary_tensor_data"]))
+        return json_answer(ServerMetadata(PLATFORM, self.version, ["binary_tensor_data"]))
 
     async def _check_live(self, _: Request) -> Response:
-        return _json(Live())
+        return json_answer(Live())
 
     async def _check_ready(self, _: Request) -> Response:
         await self._service.check_ready()
-        return _json(Ready(self.config.model.name))
+        return json_answer(Ready(self.config.model.name))
 
     async def _get_model(self, _: Request) -> Response:
-        return _json(model_metadata(self.config))
+        return json_answer(model_metadata(self.config))
 
     async def _infer(self, request: Request) -> Response:
         self._authorize(request)
@@ -205,10 +205,17 @@ class EdgeApp:
             steps = parse_in_steps(body, json_length, limits, self._check_inputs)
             call = await run_in_slices(steps, self._service.large_turn)
             del body
+            check_outputs(call, OUTPUTS)
             ids, predictions = await self._service.predict(call.inputs)
             call.inputs.clear()
         outputs: dict[str, Array] = {"prediction": predictions, "prediction_id": np.array(ids, dtype=np.int64)}
-        return await make_response(request, *encode_response(self.config.model.name, VERSIONS[-1], call, outputs))
+        with self._service.answering(ids):
+            answer = encode_response(self.config.model.name, VERSIONS[-1], call, outputs)
+            response = await make_response(request, *answer)
+            # Asking takes as long as a tenth of a request, and where silence says nothing, it does not matter.
+            if self.config.feedback.unanswered == "negative" and await request.is_disconnected():
+                raise HTTPException(400, "the client disconnected before the answer")
+        return response
 
     def _check_inputs(self, tensors: Sequence[TensorHead]) -> None:
         self._service.check_shapes({tensor.name: tensor.shape for tensor in tensors})
@@ -226,7 +233,7 @@ class EdgeApp:
                 raise InvalidValue("feedback", "the body", allowed) from None
             if len(feedback.ids) > most:
                 raise RequestTooLarge("feedback.ids", f"{len(feedback.ids)} ids", f"at most {most} in one request")
-            return _json(await self._service.feedback(feedback.ids, feedback.labels))
+            return json_answer(await self._service.feedback(feedback.ids, feedback.labels))
 
     @contextlib.asynccontextmanager
     async def _body(self, request: Request, on_start: OnStart | None = None) -> AsyncIterator[bytearray]:
@@ -249,50 +256,3 @@ class EdgeApp:
     def _has_token(self, scope: Scope) -> bool:
         sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
         return hmac.compare_digest(sent, b"Bearer " + (self._token or b""))
-
-
-def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(msgspec.json.encode(value), status, headers, JSON)
-
-
-def _refusal(text: str, status: int, headers: dict[str, str] | None = None) -> Response:
-    return _json(Refusal(text if len(text) <= MAX_ERROR_LENGTH else text[:MAX_ERROR_LENGTH] + "..."), status, headers)
-
-
-def _refuse_with(status: int) -> ErrorHandler:
-    async def refuse(_: Request, error: Exception) -> Response:
-        return _refusal(str(error), status)
-
-    return refuse
-
-
-async def _refuse_http_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    text = f"{error.detail}: see {PATH} for what there is" if error.status_code in (404, 405) else error.detail
-    return _refusal(text, error.status_code, dict(error.headers or {}))
-
-
-async def _refuse_without_memory(_: Request, __: Exception) -> Response:
-    return _refusal("there is not enough memory for this request now", 503, {"retry-after": "1"})
-
-
-def _reason(error: Exception) -> Reason | None:
-    """Which limit an error is about, if any."""
-    if isinstance(error, LimitReached):
-        return error.reason
-    return "size" if isinstance(error, RequestTooLarge) else "memory" if isinstance(error, MemoryError) else None
-
-
-async def _refuse_unexpected(_: Request, error: Exception) -> Response:
-    return _refusal(f"internal server error ({type(error).__name__}); see the server's log", 500)
-
-
-ERROR_HANDLERS: Final[Mapping[Any, ErrorHandler]] = {
-    RequestTooLarge: _refuse_with(413),
-    InvalidValue: _refuse_with(400),
-    JournalError: _refuse_with(503),
-    ParametersError: _refuse_with(503),
-    MemoryError: _refuse_without_memory,
-    HTTPException: _refuse_http_error,
-    Exception: _refuse_unexpected,
-}

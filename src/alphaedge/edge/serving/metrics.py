@@ -15,7 +15,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from alphaedge.edge.serving.limits import Reason
-from alphaedge.edge.store.status import LearnerStatus, PeerStatus, ServerStatus, read_learner_status
+from alphaedge.edge.store.peer_status import PeerStatus
+from alphaedge.edge.store.status import LearnerStatus, ServerStatus, read_learner_status
 from alphaedge.inference.feedback import FeedbackCounts
 
 ENDPOINTS: Final = ("infer", "feedback", "ready", "live")

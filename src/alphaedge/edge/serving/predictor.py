@@ -34,6 +34,10 @@ class Predictor:
         # Trace now, which takes as long as a hundred predictions, rather than during a caller's request.
         self._reader.read(lambda version, _: [self._function(version.tensors, new_ids) for new_ids in (False, True)])
 
+    def check(self) -> None:
+        """Raise ``ParametersError`` unless there are parameters to predict from now."""
+        self._reader.read(lambda _version, _rows: None)
+
     def predict(self, inputs: Inputs) -> Prediction:
         """Predict examples."""
         places, keys = enumerate_keys(self._model, inputs)

@@ -5,9 +5,10 @@ label is in the journal, on disk, before its caller gets an answer.
 """
 
 import asyncio
+import contextlib
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar, final
 
@@ -21,7 +22,7 @@ from alphaedge.edge.model import initial_model, model_schema
 from alphaedge.edge.serving.group_commit import GroupCommit, Outputs
 from alphaedge.edge.serving.metrics import Metrics
 from alphaedge.edge.serving.predictor import Predictor
-from alphaedge.edge.store.journal import Journal
+from alphaedge.edge.store.journal import CLEAN_UP_ROWS, Journal
 from alphaedge.edge.store.learned_mark import read_learned_mark
 from alphaedge.edge.store.lock import Lock
 from alphaedge.edge.store.parameters import ParameterReader
@@ -40,37 +41,51 @@ class PredictionService:
 
     def __init__(self, config: EdgeConfig, folder: Path, clock: Callable[[Journal], Callable[[], float]]) -> None:
         self.config, self.data = config, folder / config.data
-        self._lock = Lock(self.data / "server.lock")
         secret = (folder / config.secret).read_bytes().strip() if config.secret else b""
         self._features = Features(config.model.fields, secret)
-        self.journal = Journal(self.data / "journal.db", layout=self._features.layout)
-        self.clock = clock(self.journal)
-        self.large_turn = asyncio.Lock()  # of requests that are read in slices: one at a time
-        self._commits = GroupCommit(self.journal, self.clock, self._outputs, self._features.to_bytes)
         self._model = initial_model(config)
         self._schema = model_schema(config, self._model)
         self._predictor: Predictor | None = None
         self._write_failed = False
-        self._pending = self.journal.pending()
-        self.metrics = Metrics(self.data / "status.json", lambda: self._pending, time.time)
+        self.large_turn = asyncio.Lock()  # of requests that are read in slices: one at a time
+        with contextlib.ExitStack() as opened:  # closed again if the rest fails
+            opened.callback(Lock(self.data / "server.lock").close)
+            self.journal = Journal(self.data / "journal.db", layout=self._features.layout)
+            opened.callback(self.journal.close)
+            self.clock = clock(self.journal)
+            self._commits = GroupCommit(self.journal, self.clock, self._outputs, self._features.to_bytes)
+            self._opened = opened.pop_all()
+        self.metrics = Metrics(self.data / "status.json", lambda: self._commits.pending, time.time)
 
     async def predict(self, inputs: Mapping[str, Array]) -> tuple[list[int], NDArray[np.float32]]:
-        """Predict examples, given field by field; return prediction ids and outputs [B]."""
+        """Predict examples, given field by field; return prediction ids and outputs [B].
+
+        If it raises, what was predicted of the examples is withdrawn.
+        """
         self._get_predictor()  # without parameters, refuse before the inputs are looked at
         examples = await run_in_slices(self._features.encode_in_steps(inputs), self.large_turn)
         if len(examples) <= self._commits.chunk.examples:
             return await self._predict_chunk(examples)
         ids: list[int] = []
         outputs = np.empty(len(examples), np.float32)
-        while len(ids) < len(examples):
-            start, end = len(ids), len(ids) + self._commits.chunk.examples
-            some, outputs[start:end] = await self._predict_chunk(examples[start:end])
-            ids += some
+        with self.answering(ids):
+            while len(ids) < len(examples):
+                start, end = len(ids), len(ids) + self._commits.chunk.examples
+                some, outputs[start:end] = await self._predict_chunk(examples[start:end])
+                ids += some
         return ids, outputs
+
+    @contextlib.contextmanager
+    def answering(self, ids: Sequence[int]) -> Iterator[None]:
+        """Withdraw predictions if the block raises: nobody receives them, so that no label says nothing about them."""
+        try:
+            yield
+        except BaseException:
+            self._commits.unseen += ids
+            raise
 
     async def _predict_chunk(self, examples: Array) -> tuple[list[int], NDArray[np.float32]]:
         ids, outputs = await self._write(self._commits.predict(examples))
-        self._pending += len(ids)
         self.metrics.count_predictions(len(ids))
         return ids, outputs
 
@@ -120,13 +135,12 @@ class PredictionService:
         results = await self._write(self._commits.record_feedback(labels))
         lags = [result.lag for result in results if result.accepted]
         found = Counter(result.reason or "accepted" for result in results)
-        self._pending -= len(lags)
         self.metrics.count_feedback(_feedback_counts(found), lags)
         return found
 
     async def check_ready(self) -> None:
         """Raise an error that says why, unless a prediction could be made and written now."""
-        self._get_predictor()
+        self._get_predictor().check()
         if self._write_failed:
             await self._write(self._commits.run(Journal.check_writable))
 
@@ -144,6 +158,11 @@ class PredictionService:
 
     async def _clean_up_some(self) -> bool:
         """One small step, since predictions wait for it. Returns whether there may be more to do."""
+        if unseen := self._commits.unseen[:CLEAN_UP_ROWS]:
+            withdrawn = await self._write(self._commits.run(lambda j: j.withdraw(unseen)))
+            self._commits.pending -= withdrawn
+            del self._commits.unseen[: len(unseen)]
+            return True  # nothing expires before all of them are withdrawn
         feedback, now = self.config.feedback, self.clock()
         before, negative = now - feedback.window_seconds, feedback.unanswered == "negative"
         done = await self._write(
@@ -151,14 +170,15 @@ class PredictionService:
                 lambda j: j.clean_up(before, read_learned_mark(self.data).previous, negative=negative, now=now)
             )
         )
-        self._pending -= done.expired
+        self._commits.pending -= done.expired
         return done.more
 
     def close(self) -> None:
         """Finish the running commit and close the files."""
         self._commits.close()
-        self.journal.close()
-        self._lock.close()
+        with contextlib.suppress(JournalError):  # the disk may be full
+            self.journal.withdraw(self._commits.unseen)
+        self._opened.close()
 
     async def _write(self, write: Awaitable[T]) -> T:
         """Wait for a write to the journal, and remember whether it failed."""

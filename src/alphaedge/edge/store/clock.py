@@ -1,6 +1,9 @@
 """The clock of the journal: it starts at the time of the wall clock and never jumps."""
 
+import time
 from collections.abc import Callable
+
+from alphaedge.edge.store.journal import Journal
 
 
 def steady_clock(
@@ -16,3 +19,8 @@ def steady_clock(
     """
     start, began = max(wall(), not_before), monotonic()
     return lambda: start + monotonic() - began
+
+
+def journal_clock(journal: Journal) -> Callable[[], float]:
+    """Make the clock of a journal, which goes on from its latest time."""
+    return steady_clock(time.time, time.monotonic, journal.latest_time())

@@ -11,6 +11,7 @@ One SQLite file in WAL mode, written by the server and read by the learner. A co
   label 0. Either is recorded here like any other event, so that a replay of the journal gives the same state.
 - Features have a **layout**, a number for the fields that they are made of. After a change of the fields the journal
   still accepts feedback on older predictions, but a learner with the new layout does not read it.
+- A prediction that nobody received is **withdrawn**: no label will come, and its silence says nothing.
 - **Clean-up** goes through the journal in the order of its two numbers. One mark is the last prediction that is older
   than the feedback window, the other the last feedback that was learned. A prediction leaves when both marks have
   passed it. So a clean-up costs as much as it moves the marks, however much stays. The times of predictions never go
@@ -137,7 +138,7 @@ class Journal:
         labels: Iterable[tuple[int, float]],
         now: float,
         *,
-        alone: Sequence[float] | None = None,
+        alone: Sequence[float | None] | None = None,
     ) -> tuple[list[int], list[FeedbackResult]]:
         """Write predictions, and labels of earlier ones, in one commit: one wait for the disk.
 
@@ -201,6 +202,12 @@ class Journal:
                 if new != old:
                     self._db.execute("update state set value = ? where name = ?", (new, name))
         return CleanUp(len(late), len(done), more)
+
+    def withdraw(self, predictions: Iterable[int]) -> int:
+        """Drop predictions that nobody received, unless they have a label; return how many."""
+        text = "delete from prediction where id = ?1 and not exists (select 1 from feedback where prediction = ?1)"
+        with _Transaction(self):
+            return sum(self._db.execute(text, (prediction,)).rowcount for prediction in predictions)
 
     def _ageing(self, after: int, before: float, limit: int) -> list[tuple[int, int | None]]:
         """Read the predictions above an id that were made before a time, with the numbers of their feedback."""

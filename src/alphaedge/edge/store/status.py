@@ -1,38 +1,15 @@
 """What the learner and the server of one edge tell each other about how they are doing: two small JSON files."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar, final
 
 import msgspec
 
+from alphaedge.edge.store.peer_status import PeerStatus
 from alphaedge.files import replace_file
-from alphaedge.monitoring.frames import FADED_SHARE
-from alphaedge.monitoring.vitals import EXCLUDED, MAX_LINKS, EdgeView, Link, Vitals
+from alphaedge.monitoring.vitals import EdgeView
 
 S = TypeVar("S")
-
-
-@final
-class PeerStatus(msgspec.Struct, kw_only=True):
-    """A peer, as this edge sees it."""
-
-    region: str = ""
-    alive: bool = False
-    mixes: bool = True  # it has the same schema
-    neighbour: bool = False
-    share: float = 0.0  # of the last mix
-    excluded: str = ""  # why it takes no part for some rounds; empty if it does
-    publication: int = 0  # number of the newest one known
-    held: int = 0  # number of the one that was mixed last
-    pulled: float = 0.0  # time of the last pull, in seconds since 1970
-    pulls: int = 0
-    failures: int = 0
-    refused: int = 0  # models
-    clock_skew: float = 0.0  # seconds that its clock is ahead of this edge's
-    request_bytes: int = 0
-    dense_bytes: int = 0
-    row_bytes: int = 0
 
 
 @final
@@ -112,67 +89,3 @@ def _read(path: Path, kind: type[S]) -> S | None:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (OSError, msgspec.MsgspecError):
         return None
-
-
-def make_vitals(status: LearnerStatus, neighbours: Iterable[str], server: ServerStatus | None) -> Vitals:
-    """Put an edge's report about itself together from the status of its learner and of its server."""
-    chosen = tuple(sorted(neighbours))
-    linked = {name: peer for name, peer in list(status.peers.items()) if name in chosen or _is_link(peer)}
-    served = server or ServerStatus()
-    return Vitals(
-        place=status.place,
-        score=_round(status.score) if status.scores else None,
-        recent=_round(status.recent),
-        gain=_round(status.gain),
-        recent_gain=_round(status.recent_gain),
-        batches=status.batches,
-        aggregations=status.aggregations,
-        missed_rounds=status.missed_rounds,
-        budget_spent=status.budget_spent,
-        requests=served.requests,
-        p50=_round(served.p50),
-        p99=_round(served.p99),
-        pending=served.pending,
-        own_share=round(status.own_share, 4),
-        home_share=round(status.home_share, 4),
-        neighbours=chosen,
-        links={name: make_link(linked[name]) for name in sorted(linked)[:MAX_LINKS]},
-    )
-
-
-def make_link(peer: PeerStatus) -> Link:
-    """Describe what this edge takes from a peer."""
-    return Link(
-        share=round(peer.share, 4),
-        pulled=round(peer.pulled, 1),
-        behind=max(0, peer.publication - peer.held) if peer.pulls else 0,
-        bytes=peer.request_bytes + peer.dense_bytes + peer.row_bytes,
-        failures=peer.failures,
-        refused=peer.refused,
-        state=peer_state(peer),
-    )
-
-
-def peer_state(peer: PeerStatus) -> str:
-    """Return the state of a peer in words, which the dashboard and ``alphaedge status`` show."""
-    if not peer.alive:
-        return "down"
-    if not peer.mixes:
-        return "other schema"
-    if peer.excluded:
-        return f"{EXCLUDED}{peer.excluded}"
-    if not peer.neighbour:
-        return "former"
-    if not peer.pulls:
-        return "waiting"
-    return "faded" if peer.share < FADED_SHARE else "mixed"
-
-
-def _is_link(peer: PeerStatus) -> bool:
-    """Whether this edge has dealt with a peer, or refuses to; the latter is known even after a restart."""
-    return bool(peer.pulls or peer.failures or peer.excluded)
-
-
-def _round(value: float | None) -> float | None:
-    """Four digits: announcements are sent often and should be short."""
-    return None if value is None else round(value, 4)

@@ -131,12 +131,17 @@ class PeerClient:
         headers = {**self.credentials.headers(), **PLAIN}
         # A stream, so that a long body does not hold the event loop. No redirects: a peer could point to a server
         # outside the fleet.
-        data = None if body is None else io.BytesIO(body)
-        async with self._open_session().request(
-            method, url, data=data, headers=headers, allow_redirects=False
-        ) as response:
-            self._check_identity(answer.address, edge, response)
-            await answer.read(response)
+        data, session = None if body is None else io.BytesIO(body), self._open_session()
+        try:
+            async with session.request(method, url, data=data, headers=headers, allow_redirects=False) as response:
+                self._check_identity(answer.address, edge, response)
+                await answer.read(response)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if session.closed and task is not None and not task.cancelling():
+                # A session that closes cancels what waits for a connection. Nobody cancelled the request itself.
+                raise aiohttp.ClientConnectionError("the connections were closed") from None
+            raise
 
     def _check_identity(self, address: str, edge: str | None, response: aiohttp.ClientResponse) -> None:
         """Refuse an answer from another edge, or from one that is revoked or banned.

@@ -9,9 +9,9 @@ Limit = Literal[
 """Which limit was hit.
 
 connections: too many at once or too many new ones. rate: too many requests. size: a request that is too large for its
-endpoint. memory: too many bytes of requests at once. work: a request that names too much. share:
-requests that took too much of this edge's time. encoding: a compressed
-request. head: too many or too long headers. slow_request, slow_reader: data that does not flow.
+endpoint. memory: too many bytes of requests at once. entries: a request with too many keys. cpu:
+requests that took too much of this edge's time. encoding: a compressed request. head: too many or too long headers.
+slow_request, slow_reader: data that does not flow.
 """
 
 UNIDENTIFIED: Final = "unidentified"  # whoever has not shown a certificate yet

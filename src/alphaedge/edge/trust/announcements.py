@@ -1,6 +1,7 @@
 """Announcements: what each edge says about itself, signed, so that any edge can pass it on and none can change it."""
 
 import re
+from collections.abc import Iterable
 from typing import Final, TypeVar, final
 
 import msgspec
@@ -11,11 +12,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from alphaedge.edge.trust.certificates import Identity, KeyPair
 from alphaedge.edge.trust.incarnation import Count, IncarnationNumber
 from alphaedge.errors import AnnouncementError, ForgedAnnouncement
-from alphaedge.monitoring.vitals import Vitals, is_plausible
+from alphaedge.monitoring.vitals import MAX_LINKS, Vitals, is_plausible
 
 T = TypeVar("T")
 SIGNATURE_ALGORITHM: Final = ec.ECDSA(hashes.SHA256())
 MAX_ANNOUNCEMENT_BYTES: Final = 100_000
+STAMP_BYTES: Final = 16  # by which an incarnation and a version may yet grow
 SHARE_TOLERANCE: Final = 1e-6  # shares are rounded, so their sum may exceed 1 by a little
 ADDRESS_PATTERN: Final = re.compile(r"(\[[0-9a-fA-F:.]{2,45}\]|([A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}):[0-9]{1,5}")
 
@@ -74,6 +76,34 @@ class SignedAnnouncement(msgspec.Struct, frozen=True, array_like=True, forbid_un
     certificate: bytes
 
 
+def fit_limits(announcement: Announcement) -> Announcement:
+    """The announcement, without its least links if they are too many or take too many bytes.
+
+    An edge with a thousand neighbours mixes them all; it only tells of fewer.
+    """
+    fitted, most = _with_links(announcement, MAX_LINKS), MAX_LINKS
+    while most and len(msgspec.msgpack.encode(fitted)) > MAX_ANNOUNCEMENT_BYTES - STAMP_BYTES:
+        most //= 2
+        fitted = _with_links(announcement, most)
+    return fitted
+
+
+def _with_links(announcement: Announcement, most: int) -> Announcement:
+    """The announcement with at most so many shares, neighbours and links: those with the largest shares."""
+    shares, vitals = announcement.shares, announcement.vitals
+
+    def largest(names: Iterable[str]) -> list[str]:
+        chosen = sorted(names, key=lambda name: (-shares.get(name, 0.0), name not in vitals.neighbours, name))
+        return sorted(chosen[:most])
+
+    told = msgspec.structs.replace(
+        vitals,
+        neighbours=tuple(largest(vitals.neighbours)),
+        links={name: vitals.links[name] for name in largest(vitals.links)},
+    )
+    return msgspec.structs.replace(announcement, shares={name: shares[name] for name in largest(shares)}, vitals=told)
+
+
 def sign_announcement(announcement: Announcement, pair: KeyPair) -> SignedAnnouncement:
     """Sign an announcement with the edge's own key."""
     payload = msgspec.msgpack.encode(announcement)
@@ -116,7 +146,7 @@ def _decode(signed: SignedAnnouncement, kind: type[T]) -> T:
         raise AnnouncementError(f"an announcement has {size} bytes; allowed: at most {MAX_ANNOUNCEMENT_BYTES}")
     try:
         return msgspec.msgpack.decode(signed.payload, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # any depth, in a field unknown here
         raise AnnouncementError(f"an announcement can't be decoded ({error})") from None
 
 
@@ -130,5 +160,5 @@ def _find_fault(announcement: Announcement) -> str | None:
     if not all(0 <= share <= 1 for share in shares.values()) or sum(shares.values()) > 1 + SHARE_TOLERANCE:
         return "has impossible shares; allowed: each from 0 to 1, with a sum of at most 1"
     if not is_plausible(announcement.vitals):
-        return "has vitals with too many links or with invalid names or states"
+        return "has vitals with too many links or with invalid numbers, names or states"
     return None

@@ -36,7 +36,8 @@ class KnownRevocations:
     def _reset(self) -> None:
         self.number, self.signed = 0, None
         self._serials: frozenset[int] = frozenset()
-        self._modified: dict[Path, int] = {}
+        self._modified: dict[Path, int] = {}  # of the files that were read to their end
+        self._last_errors: dict[Path, str] = {}
         self._trusted = self._authority() if self._authority is not None else None
 
     def is_revoked(self, serial: int) -> bool:
@@ -44,7 +45,7 @@ class KnownRevocations:
         return serial in self._serials
 
     def refresh(self) -> bool:
-        """Read the files that have changed; True if another list is in force now."""
+        """Read the files that have changed or could not be read; True if another list is in force now."""
         before = self.signed
         if self._authority is not None and self._authority() != self._trusted:
             self._reset()  # a new authority counts its lists from the beginning
@@ -71,12 +72,15 @@ class KnownRevocations:
         try:
             modified = path.stat().st_mtime_ns
             if self._modified.get(path) != modified:
-                self._modified[path] = modified
                 self._use(SignedRevocations.from_file(path.read_bytes()))
+                self._modified[path] = modified
+            self._last_errors.pop(path, None)
         except FileNotFoundError:
             pass
         except (ForgedAnnouncement, OSError) as error:
-            warn("revocations_refused", file=path.name, reason=error)
+            if str(error) != self._last_errors.get(path):
+                warn("revocations_refused", file=path.name, reason=error)
+            self._last_errors[path] = str(error)
 
     def _use(self, signed: SignedRevocations) -> bool:
         if read_number(signed) <= self.number:

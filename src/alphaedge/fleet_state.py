@@ -17,7 +17,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from alphaedge.core.fields import Field
-from alphaedge.core.links import Link
+from alphaedge.core.links import Ear, Link
 from alphaedge.data.stream import Task
 from alphaedge.errors import InvalidValue
 
@@ -64,6 +64,8 @@ class EdgeState(msgspec.Struct, frozen=True, kw_only=True):
     own: Link | None = None
     neighbours: tuple[int, ...] = ()
     known: dict[int, Link] = {}
+    others: tuple[int, ...] = ()  # that are heard beside the neighbours
+    ears: dict[int, Ear] = {}
     shares: dict[int, float] = {}
 
 

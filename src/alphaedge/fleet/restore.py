@@ -148,7 +148,9 @@ def _restore(learner: Learner, own: EdgeState, tensors: Mapping[str, Tensor], na
     if own.own is not None:
         # Peers' models are not in the state: each is pulled whole once, and only its changes after that.
         known = {names[j]: replace(link, publication=-1, pulled_at=-1) for j, link in own.known.items()}
-        learner.links = Links[str](own.own, [names[j] for j in own.neighbours], known)
+        ears = {names[j]: replace(ear, publication=-1, pulled_at=-1) for j, ear in own.ears.items()}
+        neighbours, others = ([names[j] for j in some] for some in (own.neighbours, own.others))
+        learner.links = Links[str](own.own, neighbours, known, others, ears)
 
 
 def _restore_dense(state: ModelState, name: str, tensors: Mapping[str, Tensor]) -> None:

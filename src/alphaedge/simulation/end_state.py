@@ -65,6 +65,8 @@ class EndState:
             own=links.own,
             neighbours=tuple(links.neighbours),
             known=dict(links.known),
+            others=tuple(links.others),
+            ears=dict(links.ears),
             shares=world.announced[world.own[edge]][-1][1],
         )
         found = {f"published.{name}": pool_[pool, edge] for name, pool_ in world.published.statistics.items()}

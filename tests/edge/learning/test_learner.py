@@ -30,6 +30,8 @@ from ...own_rules import Familiar, NextInLine, familiar, median
 from ...simulation.fleets import exact, measured, predictions, seen, shop_data
 
 SIZE, EVERY = 5, 8
+Pulled = tuple[dict[str, PulledModel], dict[str, PulledModel]]
+"""By peer, the models of neighbours and the tallies of others."""
 
 
 def in_order(data: Dataset) -> list[tuple[int, int]]:
@@ -51,7 +53,7 @@ class Fleet:
         self.start = make().module.state_dict()
         self.names = [str(edge) for edge in range(len(data.streams))]
         self.edges = {name: self.learner(name) for name in self.names}
-        self.pulled: dict[tuple[str, int], dict[str, PulledModel]] = {}  # by edge and aggregation
+        self.pulled: dict[tuple[str, int], Pulled] = {}  # by edge and aggregation
         for edge in self.edges.values():
             edge.join(self.names)
 
@@ -68,17 +70,22 @@ class Fleet:
 
     def round(self, me: Learner) -> None:
         me.start_round()
-        pulled = self.pulled[me.name, me.aggregations] if self.method.pull_ahead else self.pull(me)
-        answered = list(pulled)
-        for peer, pull in pulled.items():
+        models, tallies = self.pulled[me.name, me.aggregations] if self.method.pull_ahead else self.pull(me)
+        for peer, pull in models.items():
             me.held.setdefault(peer, HeldModel(me.mixed.dense[0], me.tables)).take(pull, me.tables)
-        me.mix(answered)
+        for peer, pull in tallies.items():
+            me.heard.take(peer, pull)
+        me.mix(list(models), list(tallies))
         me.finish_round(self.names, {j: self.edges[j].topology for j in me.links.neighbours})
 
-    def pull(self, me: Learner) -> dict[str, PulledModel]:
-        """What the neighbours that have published something answer."""
-        ready = [j for j in me.links.neighbours if self.edges[j].publication.number > 0]
-        return {j: self.edges[j].publication.answer(me.request(j), self.edges[j].tables) for j in ready}
+    def pull(self, me: Learner) -> Pulled:
+        """What the neighbours that have published something answer, and the others that the edge hears."""
+        ready = {j: edge for j, edge in self.edges.items() if edge.publication.number > 0}
+        near, others = ([j for j in some if j in ready] for some in (me.links.neighbours, me.links.others))
+        models = {j: ready[j].publication.answer(me.request(j), ready[j].tables) for j in near}
+        asked = {j: ready[j].publication.answer(me.request_tallies(j), ready[j].tables) for j in others}
+        widths = [layout.width for layout in me.model.tables]
+        return models, {j: pull.tallies_alone(widths) for j, pull in asked.items()}
 
     def live(self, before: Callable[[int, int], None] = lambda _, __: None) -> list[torch.Tensor]:
         """Predictions [batches, size] of each edge; ``before`` is called with the edge and number of each batch."""
@@ -110,6 +117,8 @@ SHOP = whole_periods(shop_data(edges=5, events=200))
 GREEDY = Greedy(peers=2)
 METHODS: dict[str, Method] = {
     "alphaedge": alphaedge(selection=GREEDY),
+    "alphaedge, neighbours alone are heard": alphaedge(selection=GREEDY, hear=0),
+    "alphaedge, one other is heard": alphaedge(selection=GREEDY, hear=1),
     "alphaedge, no home": alphaedge(selection=GREEDY, home=None),
     "alphaedge-paper": replace(alphaedge_paper(), selection=replace(alphaedge_paper().selection, peers=2)),
     "randps": randps(selection=Random(peers=2)),

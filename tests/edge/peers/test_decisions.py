@@ -11,7 +11,7 @@ from alphaedge.edge.peers.commands import (
     AdoptRows,
     Announce,
     Command,
-    DropNeighbours,
+    DropPeers,
     FindNewIds,
     FinishRound,
     Log,
@@ -117,7 +117,7 @@ def test_a_pull_that_ends_after_its_round_changes_nothing() -> None:
     edge = Edge()
     late = edge.round("boston")["boston"]
     closed = edge.observe(policy=DENY_BOSTON)  # the round does not wait for it any more
-    assert kinds(closed) == [DropNeighbours, FinishRound, Announce]
+    assert kinds(closed) == [DropPeers, FinishRound, Announce]
     edge.on(RoundFinished(()))
     assert edge.on(PullEnded(late.ticket, model())) == []
     edge.observe(policy=ALLOW)
@@ -132,7 +132,7 @@ def test_a_pull_that_ends_after_its_round_changes_nothing() -> None:
 def test_a_policy_that_closes_a_link_in_the_middle_of_a_pull_takes_the_peer_out_of_the_round() -> None:
     edge = Edge()
     pulls = edge.round("boston", "paris")
-    assert kinds(edge.observe(policy=DENY_BOSTON)) == [DropNeighbours, Announce]
+    assert kinds(edge.observe(policy=DENY_BOSTON)) == [DropPeers, Announce]
     assert edge.on(PullEnded(pulls["boston"].ticket, model())) == []
     (finish,) = edge.on(PullEnded(pulls["paris"].ticket, model()))
     assert isinstance(finish, FinishRound)

@@ -88,7 +88,7 @@ SOURCES: Final[dict[type, dict[str, str]]] = {
     wire.AnswerHeader: {"schema": CONFIGURATION, "number": COUNT, "records": RELEASED},
 }
 TENSORS: Final = {"dense": RELEASED, "buffer": RELEASED, "rows": RELEASED, "keys": RELEASED, "places": RELEASED}
-ROUTES: Final = {"pull": RELEASED, "rows": RELEASED, "everything": RELEASED}
+ROUTES: Final = {"pull": RELEASED, "rows": RELEASED, "tallies": RELEASED, "everything": RELEASED}
 GOSSIP_ROUTES: Final = {"gossip": OTHERS, "delta": OTHERS}
 METHOD = {**CONFIG["method"], "privacy": {"epsilon": 80.0, "tables": ["item"], "tally_batches": 1}}
 SECRETS = WireSecrets(b"")
@@ -155,6 +155,7 @@ def test_every_tensor_of_an_answer_has_a_source(loop: LearningLoop) -> None:
     data, _ = wire.pack_request(learner.request("boston"), loop.schema, None, cipher)
     answers.append(pulls.answer_model("boston", *pulls.read_request("boston", data)))
     answers.append(pulls.answer_rows("boston", *pulls.read_request("boston", data)))
+    answers.append(pulls.answer_tallies("boston", *pulls.read_request("boston", data)))
     for answer in answers:
         about, tensors = wire.unpack_answer(answer)
         assert {name.partition(".")[0] for name in tensors} <= set(TENSORS)

@@ -24,7 +24,7 @@ from safetensors.torch import save as encode
 from torch import Tensor
 
 from alphaedge.core.compression import residual_columns
-from alphaedge.core.links import Link, Links
+from alphaedge.core.links import Ear, Link, Links
 from alphaedge.edge.inputs.numbering import Numbering
 from alphaedge.edge.learning.held_model import HeldModel
 from alphaedge.edge.learning.id_tables import fit_columns
@@ -82,6 +82,9 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     known: dict[str, Link]
     publication: tuple[int, int]  # number, records
     held: dict[str, tuple[int, int]]  # number, records
+    others: list[str] = []  # earlier versions heard nobody beside the neighbours
+    ears: dict[str, Ear] = {}
+    heard: dict[str, int] = {}  # number
     topology: dict[str, float]
     private: PrivateHeader | None = None  # the released model, if there is one
 
@@ -217,6 +220,9 @@ def _header(learner: Learner, schema: str, progress: Progress) -> _Header:
         known=learner.links.known,
         publication=(learner.publication.number, learner.publication.records),
         held={peer: (held.number, held.records) for peer, held in learner.held.items()},
+        others=learner.links.others,
+        ears=learner.links.ears,
+        heard={peer: held.number for peer, held in learner.heard.held.items()},
         topology=learner.topology,
         private=header_of(learner.private),
     )
@@ -239,6 +245,9 @@ def _tensors(learner: Learner) -> dict[str, Tensor]:
         for t, (rows, has, others) in enumerate(zip(held.rows, held.has, held.others, strict=True)):
             found |= {f"held.{peer}.{t}.rows": rows, f"held.{peer}.{t}.has": has}
             found |= {f"held.{peer}.{t}.other_keys": others.keys, f"held.{peer}.{t}.other_rows": others.rows}
+    for peer, held in learner.heard.held.items():
+        found |= {f"heard.{peer}.{t}.rows": rows for t, rows in enumerate(held.rows)}
+        found |= {f"heard.{peer}.{t}.has": has for t, has in enumerate(held.has)}
     return {name: tensor.contiguous() for name, tensor in found.items()}
 
 
@@ -286,7 +295,9 @@ def unpack_state(learner: Learner, data: bytes, schema: str) -> Progress:
         tensors.get("published.residual", dense[:0]),
     )
     learner.held = {peer: _held(learner, tensors, peer, *of) for peer, of in header.held.items()}
-    learner.links = Links(header.own, list(header.neighbours), dict(header.known))
+    learner.heard.held = {peer: _heard(learner, tensors, peer, number) for peer, number in header.heard.items()}
+    links = header.own, list(header.neighbours), dict(header.known), list(header.others), dict(header.ears)
+    learner.links = Links(*links)
     if header.rule != _rule_name(learner):  # another rule's weights mean nothing to this one
         learner.links = Links.start(header.neighbours, learner.method.aggregation.memory)
     learner.records, learner.revealed, learner.aggregations = header.records, header.revealed, header.aggregations
@@ -311,6 +322,15 @@ def _held(learner: Learner, tensors: Mapping[str, Tensor], peer: str, number: in
             )
             for t, table in enumerate(learner.tables)
         ]
+    return made
+
+
+def _heard(learner: Learner, tensors: Mapping[str, Tensor], peer: str, number: int) -> HeldModel:
+    made = learner.heard.none()
+    made.number = number
+    tables = range(len(learner.tables))
+    made.rows = [fit_columns(tensors[f"heard.{peer}.{t}.rows"], learner.heard.columns[t]) for t in tables]
+    made.has = [tensors[f"heard.{peer}.{t}.has"] for t in tables]
     return made
 
 

@@ -17,16 +17,19 @@ from alphaedge.edge.learning.publication import PulledModel
 class HeldModel:
     """A neighbour's model: its dense part, its rows in this edge's numbering, and rows of ids that have none here.
 
-    Only an edge that asks for everything gets such ``others``.
+    Only an edge that asks for everything gets such ``others``. columns: how many numbers of a row are held, per table;
+    all that are published, if it is not given.
     """
 
-    def __init__(self, dense: Tensor, tables: Sequence[IdRows]) -> None:
+    def __init__(self, dense: Tensor, tables: Sequence[IdRows], columns: Sequence[int] | None = None) -> None:
+        widths = [table.published.shape[1] for table in tables] if columns is None else columns
+        shapes = list(zip(tables, widths, strict=True))
         self.number, self.records = -1, 0
         self.dense = torch.zeros_like(dense)
         self.statistics: dict[str, Tensor] = {}
-        self.rows = [table.published.new_zeros(1, table.published.shape[1]) for table in tables]
+        self.rows = [table.published.new_zeros(1, width) for table, width in shapes]
         self.has = [torch.zeros(1, dtype=torch.bool) for _ in tables]
-        self.others = [OtherRows.none(table.published.shape[1], table.published.dtype) for table in tables]
+        self.others = [OtherRows.none(width, table.published.dtype) for table, width in shapes]
 
     def take(self, pull: PulledModel, tables: Sequence[IdRows], everything: int | None = None) -> None:
         """Update it with what was pulled.

@@ -19,7 +19,7 @@ from torch import Tensor
 from alphaedge.core.batch import Batch
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.home import combine, no_evidence, parabola
-from alphaedge.core.links import Links
+from alphaedge.core.links import Ear, Links
 from alphaedge.core.methods import Method
 from alphaedge.core.online import Online, learn, predict
 from alphaedge.core.round import Round, join, mix, select
@@ -27,6 +27,7 @@ from alphaedge.core.start import median
 from alphaedge.core.state import ModelState
 from alphaedge.edge.inputs.lookup import Inputs, compact_keys
 from alphaedge.edge.learning.examples import Examples
+from alphaedge.edge.learning.heard_tallies import HeardTallies
 from alphaedge.edge.learning.held_model import HeldModel, stacked
 from alphaedge.edge.learning.id_tables import outputs_of
 from alphaedge.edge.learning.private_release import PrivateRelease, Secrets
@@ -57,7 +58,7 @@ class Learner:
         secrets: Secrets | None = None,
     ) -> None:
         model = gradients.model
-        self.model, self.gradients, self.method, self.online = model, gradients, method, online
+        self.model, self.gradients, self.method, self.online = model, gradients, method.suited(model), online
         self.name, self.seed = name, seed
         self.mixed = ModelState.start([model], [0])
         self.home = self.mixed.copy() if method.home else None
@@ -68,6 +69,7 @@ class Learner:
         self.tables = make_tables(model, method, copies, capacities)
         self.links: Links[str] = Links.start([], method.aggregation.memory)
         self.held: dict[str, HeldModel] = {}
+        self.heard = HeardTallies(self.tables, [layout.tallied for layout in model.tables])
         self.publication = Publication()
         self.topology: dict[str, float] = {}
         self.records = self.revealed = self.aggregations = self.batches_undone = 0
@@ -109,21 +111,26 @@ class Learner:
         held.take(pull, self.tables, None if self.private is None else self.aggregations)
 
     def drop(self, peer: str) -> None:
-        """Drop a neighbour: it is not mixed in again unless it is chosen again."""
+        """Drop a peer: it is neither mixed in nor heard again unless it is chosen again."""
         self.links.drop(peer)
-        self.held.pop(peer, None)
+        self._forget_former_peers()
 
     def note_new_start(self, peer: str, published: int) -> bool:
         """Forget what is held of a peer that has published less since it began anew; whether it has.
 
         Its model counts as that of a peer whose rows are not proven yet. Its exclusions and its weight stay.
         """
-        link = self.links.known.get(peer)
-        if link is None or published >= link.publication:
-            return False
-        link.publication, link.pulled_at, link.tried = -1, -1, False
-        self.held.pop(peer, None)
-        return True
+        link, ear = self.links.known.get(peer), self.links.ears.get(peer)
+        began = False
+        if link is not None and published < link.publication:
+            link.publication, link.pulled_at, link.tried = -1, -1, False
+            self.held.pop(peer, None)
+            began = True
+        if ear is not None and published < ear.publication:
+            self.links.ears[peer] = Ear()
+            self.heard.held.pop(peer, None)
+            began = True
+        return began
 
     def adopt(self, table: int, keys: Tensor, rows: Tensor) -> int:
         """Start the rows of new ids from what peers know about them (cold start); how many were new."""
@@ -277,16 +284,26 @@ class Learner:
     def request(self, peer: str) -> PullRequest:
         """What to ask a neighbour for."""
         link = self.links.known[peer]
+        return self._request(link.publication, link.pulled_at, [True] * len(self.tables))
+
+    def request_tallies(self, peer: str) -> PullRequest:
+        """What to ask a peer for that is heard beside the neighbours."""
+        ear = self.links.ears[peer]
+        return self._request(ear.publication, ear.pulled_at, [layout.tallied for layout in self.model.tables])
+
+    def _request(self, holds: int, pulled_at: int, of_tables: Sequence[bool]) -> PullRequest:
         keys, fresh = [], []
-        for table in self.tables:
-            own = torch.tensor(table.numbering.keys_by_row(), dtype=torch.long)
+        for table, asked in zip(self.tables, of_tables, strict=True):
+            own = torch.tensor(table.numbering.keys_by_row() if asked else [], dtype=torch.long)
             since = table.named_since[: len(own)]
             keys.append(own[since >= 0])
-            fresh.append(own[(since >= 0) & (since > link.pulled_at)])
-        return PullRequest(link.publication, tuple(keys), tuple(fresh))
+            fresh.append(own[(since >= 0) & (since > pulled_at)])
+        return PullRequest(holds, tuple(keys), tuple(fresh))
 
-    def mix(self, answered: Sequence[str]) -> dict[str, float]:
+    def mix(self, answered: Sequence[str], heard: Collection[str] = ()) -> dict[str, float]:
         """Mix in the models held of the neighbours that answered; the shares of the mix, own share under the own name.
+
+        heard: the others whose tallies came.
 
         If nobody answered, or no batch is left to learn weights on, the edge's own model stays. So it does if the rule
         fails, which is a ``RuleError``.
@@ -312,6 +329,7 @@ class Learner:
             records=torch.tensor([[self.records, *(h.records for h in held)]], dtype=self.mixed.dense.dtype),
             batches=batches,
             known=[table.known() for table in self.tables],
+            overheard=self.heard.overheard(self.links.others, heard),
         )
         rows = [table.value.clone() for table in self.mixed.tables]
         try:
@@ -379,8 +397,12 @@ class Learner:
             )
         except RuleError as error:
             return str(error)
-        self.held = {j: held for j, held in self.held.items() if j in self.links.neighbours}
+        self._forget_former_peers()
         return None
+
+    def _forget_former_peers(self) -> None:
+        self.held = {j: held for j, held in self.held.items() if j in self.links.neighbours}
+        self.heard.keep(self.links.others)
 
     def _train(self, batch: Batch) -> Tensor:
         outputs, _ = learn(self.mixed, batch, self.gradients, self.online)
@@ -404,6 +426,7 @@ class Learner:
         given_up = torch.tensor([a.row for a in admitted if a.previous is not None], dtype=torch.long)
         for held in self.held.values():
             held.drop(table, given_up)
+        self.heard.drop(table, given_up)
         for before in self._ahead:
             before.forget(table, given_up)
         if self.private is not None:

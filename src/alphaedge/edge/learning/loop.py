@@ -279,18 +279,22 @@ class LearningLoop:
         candidates: Sequence[str],
         topology: Mapping[str, Mapping[str, float]],
         absent: Collection[str] = (),
+        tallies: Mapping[str, PulledModel] = {},
     ) -> dict[str, float]:
         """Mix in the models that were pulled, choose neighbours, checkpoint and hand over; the shares of the mix.
 
-        absent: neighbours that have published something that did not come.
+        absent: neighbours that have published something that did not come. tallies: those of others that were pulled.
         """
         learner = self.learner
         pulls = {peer: pull for peer, pull in pulls.items() if peer in learner.links.neighbours}  # some may be dropped
         for peer, pull in pulls.items():
             learner.hold(peer, pull)
+        tallies = {peer: pull for peer, pull in tallies.items() if peer in learner.links.others}
+        for peer, pull in tallies.items():
+            learner.heard.take(peer, pull)
         excluded = {peer: link.excluded_until for peer, link in learner.links.known.items()}
         try:
-            shares = learner.mix(list(pulls))
+            shares = learner.mix(list(pulls), list(tallies))
         except RuleError as error:  # a rule of the operator's own: the edge goes on with its own model
             warn("aggregation_rule_failed", reason=error, neighbours=list(pulls))
             shares = {self.config.edge: 1.0}

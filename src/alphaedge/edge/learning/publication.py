@@ -5,7 +5,7 @@ publication that the peer holds, or that the peer did not know then.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, final
 
 import torch
@@ -48,6 +48,11 @@ class PulledModel:
     keys: tuple[Tensor, ...]
     rows: tuple[Tensor, ...]
     row_bytes: int = 0
+
+    def tallies_alone(self, widths: Sequence[int]) -> "PulledModel":
+        """The same without dense part and statistics, and of rows what comes after so many parameters."""
+        rows = tuple(rows[:, width:] for rows, width in zip(self.rows, widths, strict=True))
+        return replace(self, dense=self.dense[:0], statistics={}, rows=rows)
 
 
 @final

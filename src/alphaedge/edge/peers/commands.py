@@ -1,14 +1,14 @@
 """What an edge does about its peers: the commands that ``decisions.py`` gives and ``driver.py`` carries out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, final
 
 from torch import Tensor
 
 from alphaedge.edge.learning.publication import PulledModel
 
-Purpose = Literal["start", "round", "rows"]
+Purpose = Literal["start", "round", "tallies", "rows"]
 
 
 @final
@@ -22,7 +22,8 @@ class Announce:
 class Pull:
     """Pull from a peer and report ``PullEnded`` with this ticket.
 
-    purpose: a model to start from, a neighbour's model for a round, or the rows of new ids.
+    purpose: a model to start from, a neighbour's model for a round, the tallies of a peer that is heard besides, or the
+    rows of new ids.
     """
 
     ticket: int
@@ -61,19 +62,20 @@ class StartRound:
 class FinishRound:
     """Mix in these models, choose neighbours, and report ``RoundFinished``.
 
-    absent: neighbours that have published something that did not come.
+    absent: neighbours that have published something that did not come. tallies: those of others.
     """
 
     models: Mapping[str, PulledModel]
     absent: Sequence[str]
     candidates: Sequence[str]
     topology: Mapping[str, Mapping[str, float]]
+    tallies: Mapping[str, PulledModel] = field(default_factory=dict)
 
 
 @final
 @dataclass(frozen=True)
-class DropNeighbours:
-    """Drop neighbours that the policy forbids."""
+class DropPeers:
+    """Drop neighbours and others that the policy forbids."""
 
     peers: Sequence[str]
 
@@ -101,6 +103,4 @@ class Log:
     fields: Mapping[str, Any]
 
 
-Command = (
-    Announce | Pull | StartFrom | StartPulls | StartRound | FinishRound | DropNeighbours | FindNewIds | AdoptRows | Log
-)
+Command = Announce | Pull | StartFrom | StartPulls | StartRound | FinishRound | DropPeers | FindNewIds | AdoptRows | Log

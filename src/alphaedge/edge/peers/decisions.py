@@ -22,7 +22,7 @@ from alphaedge.edge.peers.commands import (
     AdoptRows,
     Announce,
     Command,
-    DropNeighbours,
+    DropPeers,
     FindNewIds,
     FinishRound,
     Log,
@@ -103,7 +103,12 @@ class PeerDecisions:
         self._began = self._announced = 0.0
         self._known_since = math.inf  # when peers were first heard of
         self._asked = 0.0  # when peers were last asked for models to start from
-        self._pulls: dict[Purpose, _Gathering] = {"start": _Gathering(), "round": _Gathering(), "rows": _Gathering()}
+        self._pulls: dict[Purpose, _Gathering] = {
+            "start": _Gathering(),
+            "round": _Gathering(),
+            "tallies": _Gathering(),
+            "rows": _Gathering(),
+        }
         self._expected: list[str] = []  # neighbours that have something to pull for the round to come
         self._looked_for_ids = 0.0
         self._looking_for_ids = False
@@ -123,7 +128,7 @@ class PeerDecisions:
             case PullsDue():
                 return [StartPulls(self._candidates())] if self.phase == "learning" else []
             case PullsStarted():
-                return self._pull_neighbours(event.neighbours)
+                return self._pull_for_round(event)
             case RoundDue():
                 if self.phase != "learning":
                     return []
@@ -131,11 +136,12 @@ class PeerDecisions:
                 return [StartRound(self._candidates())]
             case RoundStarted():
                 self._announced = -math.inf  # announce the publication soon; the round does not wait for that
-                pulls = [] if self._pulls_ahead else self._pull_neighbours(event.neighbours)
+                pulls = [] if self._pulls_ahead else self._pull_for_round(event)
                 return pulls or [self._finish_round()]
             case RoundFinished():
                 self.phase, self._from_before = "learning", ()
                 self._pulls["round"].keep(event.neighbours)
+                self._pulls["tallies"].keep(event.others)
                 self._announced = -math.inf if self._announces_mix else self._announced
                 return []
             case PullEnded():
@@ -192,11 +198,11 @@ class PeerDecisions:
         return commands
 
     def _drop_forbidden(self, now: float) -> list[Command]:
-        """Drop neighbours that the policy forbids, at once: what is pulled from them counts no more."""
-        forbidden = [j for j in self._seen.neighbours if self._is_forbidden(j)]
+        """Drop peers that the policy forbids, at once: what is pulled from them counts no more."""
+        forbidden = [j for j in (*self._seen.neighbours, *self._seen.others) if self._is_forbidden(j)]
         if not forbidden:
             return []
-        commands: list[Command] = [DropNeighbours(forbidden)]
+        commands: list[Command] = [DropPeers(forbidden)]
         commands += [Log("link_closed_by_policy", {"peer": peer}) for peer in forbidden]
         cancelled = []
         for pulls in self._pulls.values():
@@ -254,13 +260,20 @@ class PeerDecisions:
         self._pulls[purpose].waiting[self._ticket] = peer
         return Pull(self._ticket, peer, self._seen.fleet[peer].address, purpose, keys)
 
-    def _pull_neighbours(self, neighbours: Sequence[str]) -> list[Command]:
+    def _pull_for_round(self, peers: PullsStarted | RoundStarted) -> list[Command]:
         """Pull for a round. A pull that is still under way since the last round may yet bring a model for this one."""
-        sources, idle = self.sources(), self._seen.resting.union(self._pulls["round"].waiting.values())
-        self._expected = [j for j in neighbours if j in sources and sources[j].publication > 0]
-        due = [j for j in self._expected if j not in idle]
+        self._expected = self._with_publication(peers.neighbours)
+        due = [j for j in self._expected if self._may_pull("round", j)]
         self._pulled_at |= dict.fromkeys(due, self._now)
-        return [self._pull("round", j) for j in due]
+        heard = [j for j in self._with_publication(peers.others) if self._may_pull("tallies", j)]
+        return [*(self._pull("round", j) for j in due), *(self._pull("tallies", j) for j in heard)]
+
+    def _with_publication(self, peers: Sequence[str]) -> list[str]:
+        sources = self.sources()
+        return [j for j in peers if j in sources and sources[j].publication > 0]
+
+    def _may_pull(self, purpose: Purpose, peer: str) -> bool:
+        return peer not in self._seen.resting and peer not in self._pulls[purpose].waiting.values()
 
     def _pull_at_start(self) -> list[Command]:
         """Pull from neighbours that an edge has from before, as soon as it hears of each.
@@ -297,8 +310,9 @@ class PeerDecisions:
         pulls = self._pulls[purpose]
         if pulls.waiting:
             return []
-        if purpose == "round":
-            return [self._finish_round()] if self.phase == "round" and not self._pulls_ahead else []
+        if purpose in ("round", "tallies"):
+            waits = self._pulls_ahead or self._pulls["round"].waiting or self._pulls["tallies"].waiting
+            return [self._finish_round()] if self.phase == "round" and not waits else []
         self._looking_for_ids = False
         return [AdoptRows(dict(pulls.models))] if pulls.models else []
 
@@ -310,5 +324,6 @@ class PeerDecisions:
     def _finish_round(self) -> FinishRound:
         topology = {edge: announcement.shares for edge, announcement in self._seen.fleet.items()}
         models, self._pulls["round"].models = self._pulls["round"].models, {}
+        tallies, self._pulls["tallies"].models = self._pulls["tallies"].models, {}
         absent, self._expected = [j for j in self._expected if j not in models and not self._is_under_way(j)], []
-        return FinishRound(models, absent, self._candidates(), topology)
+        return FinishRound(models, absent, self._candidates(), topology, tallies)

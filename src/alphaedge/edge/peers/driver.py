@@ -87,6 +87,7 @@ class PeerDriver:
         return {
             "pull": Route(self._answer_model, size, work),
             "rows": Route(self._answer_rows, size, work),
+            "tallies": Route(self._answer_tallies, size, work),
             everything.ROUTE: Route(self._answer_everything, everything.MAX_REQUEST_BYTES, work),
         }
 
@@ -175,8 +176,9 @@ class PeerDriver:
         fleet = self.directory.alive()
         resting = {edge for edge, a in fleet.items() if self._client.is_resting(a.address, edge)}
         behind = self._decisions.phase == "starting" and await self._in_learner(lambda: self.learning.behind)
-        neighbours = tuple(self.learning.learner.links.neighbours)
-        return events.Observed(fleet, self._policy.rules, neighbours, frozenset(resting), behind)
+        links, rules = self.learning.learner.links, self._policy.rules
+        neighbours, others = tuple(links.neighbours), tuple(links.others)
+        return events.Observed(fleet, rules, neighbours, others, frozenset(resting), behind)
 
     # -- what is done --
 
@@ -197,7 +199,7 @@ class PeerDriver:
                 self._events.put_nowait(await self._in_learner(lambda: self._start_round(command)))
             case commands.FinishRound():
                 self._events.put_nowait(await self._finish_round(command))
-            case commands.DropNeighbours():
+            case commands.DropPeers():
                 await self._in_learner(lambda: self._drop(command))
             case commands.FindNewIds():
                 keys = await self._in_learner(lambda: self.learning.new_ids(time.monotonic()))
@@ -209,20 +211,21 @@ class PeerDriver:
 
     def _start_round(self, command: commands.StartRound) -> events.RoundStarted:
         self.learning.start_round()
-        return events.RoundStarted(self._neighbours(command.candidates))
+        return events.RoundStarted(*self._peers_of(command.candidates))
 
     def _start_pulls(self, command: commands.StartPulls) -> events.PullsStarted:
-        return events.PullsStarted(self._neighbours(command.candidates))
+        return events.PullsStarted(*self._peers_of(command.candidates))
 
-    def _neighbours(self, candidates: Sequence[str]) -> tuple[str, ...]:
-        """The neighbours; the first ones are chosen here. Later, an edge whose peers are all excluded has none."""
+    def _peers_of(self, candidates: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The neighbours, and the others that are heard; the first ones are chosen here. Later, an edge whose peers are
+        all excluded has none."""
         learner = self.learning.learner
         if not learner.links.known and len(candidates) > 1:
             try:
                 learner.join(candidates)
             except RuleError as error:  # a rule of the operator's own: it is asked again for the next round
                 warn("selection_rule_failed", reason=error)
-        return tuple(learner.links.neighbours)
+        return tuple(learner.links.neighbours), tuple(learner.links.others)
 
     async def _finish_round(self, command: commands.FinishRound) -> events.RoundFinished:
         learner, status = self.learning.learner, self.learning.status
@@ -236,16 +239,17 @@ class PeerDriver:
         for name, peer in self.peers.items():
             peer.share = shares.get(name, 0.0)
         info("aggregated", number=learner.aggregations, shares={e: round(s, 4) for e, s in shares.items()})
-        return events.RoundFinished(tuple(learner.links.neighbours))
+        return events.RoundFinished(tuple(learner.links.neighbours), tuple(learner.links.others))
 
     def _end_round(self, command: commands.FinishRound) -> dict[str, float]:
-        shares = self.learning.finish_round(command.models, command.candidates, command.topology, command.absent)
-        self._pulls.drop_former_neighbours()
+        seen = command.candidates, command.topology, command.absent
+        shares = self.learning.finish_round(command.models, *seen, command.tallies)
+        self._pulls.drop_former_peers()
         return shares
 
-    def _drop(self, command: commands.DropNeighbours) -> None:
+    def _drop(self, command: commands.DropPeers) -> None:
         self.learning.drop(command.peers)
-        self._pulls.drop_former_neighbours()
+        self._pulls.drop_former_peers()
 
     async def _announce(self) -> None:
         announcement = await self._in_learner(self._announcement)
@@ -350,6 +354,8 @@ class PeerDriver:
                 return self._pulls.request_rows(command.peer, command.keys, secret)
             case "round":
                 return self._pulls.request_model(command.peer, secret, afresh=afresh)
+            case "tallies":
+                return self._pulls.request_tallies(command.peer, secret, afresh=afresh)
 
     async def _answer_model(self, sender: Identity, request: bytes) -> bytes:
         self._check_allowed(sender)
@@ -360,6 +366,11 @@ class PeerDriver:
         self._check_allowed(sender)
         asked = await self._read_request(sender.edge, request)
         return await self._in_learner(lambda: self._pulls.answer_rows(sender.edge, *asked))
+
+    async def _answer_tallies(self, sender: Identity, request: bytes) -> bytes:
+        self._check_allowed(sender)
+        asked = await self._read_request(sender.edge, request)
+        return await self._in_learner(lambda: self._pulls.answer_tallies(sender.edge, *asked))
 
     async def _answer_everything(self, sender: Identity, request: bytes) -> bytes:
         self._check_allowed(sender)

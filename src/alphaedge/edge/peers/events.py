@@ -25,12 +25,14 @@ class Observed:
     """What the edge sees now.
 
     fleet: announcements of the edges that are alive. resting: peers that are left alone after failures.
-    neighbours: those of the edge. has_feedback: there is about a batch of feedback that nothing was learned from yet.
+    neighbours, others: those of the edge. has_feedback: there is about a batch of feedback that nothing was learned
+    from yet.
     """
 
     fleet: Mapping[str, Announcement]
     policy: Policy
     neighbours: Sequence[str]
+    others: Sequence[str] = ()
     resting: frozenset[str] = frozenset()
     has_feedback: bool = False
 
@@ -44,9 +46,10 @@ class PullsDue:
 @final
 @dataclass(frozen=True)
 class PullsStarted:
-    """The learner has these neighbours to pull from."""
+    """The learner has these neighbours to pull from, and hears these others."""
 
     neighbours: Sequence[str]
+    others: Sequence[str] = ()
 
 
 @final
@@ -58,17 +61,19 @@ class RoundDue:
 @final
 @dataclass(frozen=True)
 class RoundStarted:
-    """The learner has published, and has these neighbours."""
+    """The learner has published, has these neighbours, and hears these others."""
 
     neighbours: Sequence[str]
+    others: Sequence[str] = ()
 
 
 @final
 @dataclass(frozen=True)
 class RoundFinished:
-    """The learner has mixed and chosen its neighbours."""
+    """The learner has mixed, and has chosen its neighbours and the others that it hears."""
 
     neighbours: Sequence[str]
+    others: Sequence[str] = ()
 
 
 @final

@@ -65,7 +65,7 @@ def unpack_rows(
     told: the numbers of a row that this edge wants. A peer may tell its tallies or not, as its method has it.
     """
     name, columns = f"rows.{table}", max(COLUMNS, told - width)
-    if rows.dtype != torch.uint8:
+    if rows.dtype != torch.uint8 or not width:  # tallies alone are not quantised
         whole = width if rows.ndim == 2 and rows.shape[1] == width else width + columns
         parameters, tallies = checked_floats(name, rows, (count, whole)).tensor_split([width], dim=1)
         return parameters, tallies

@@ -1,11 +1,11 @@
 """Both ends of a pull: the requests of an edge, whether it accepts the answers, and its own answers to peers."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import final
+from typing import Final, final
 
 import torch
 from torch import Tensor
@@ -16,10 +16,19 @@ from alphaedge.edge.learning.publication import PulledModel, PullRequest
 from alphaedge.edge.peers import everything
 from alphaedge.edge.peers.answer_check import ExpectedAnswer
 from alphaedge.edge.peers.key_lists import KeyList, ReceivedLists, max_keys
-from alphaedge.edge.peers.wire import max_answer_bytes, max_request_bytes, pack_pull, pack_request, unpack_request
+from alphaedge.edge.peers.wire import (
+    max_answer_bytes,
+    max_request_bytes,
+    pack_pull,
+    pack_request,
+    pack_tallies,
+    unpack_request,
+)
 from alphaedge.edge.peers.wire_keys import KeyCipher, cipher_named
 from alphaedge.edge.trust.wire_secrets import WireSecret, WireSecrets
 from alphaedge.errors import InvalidValue, ModelRefused, PeerError
+
+KEPT_LISTS: Final = ("pull", "tallies")  # routes whose key lists are kept on both ends
 
 
 @final
@@ -79,6 +88,19 @@ class Pulls:
             return self._request_everything(self.learner.links.known[peer].publication)
         return self._pending(peer, secret, self.learner.request(peer), None if afresh else self._sent.get(peer))
 
+    def request_tallies(self, peer: str, secret: WireSecret | None = None, *, afresh: bool = False) -> PendingPull:
+        """Ask a peer that is heard beside the neighbours for what is new in its tallies."""
+        if peer not in self.learner.links.others:
+            raise PeerError(f"{peer} is no longer heard")
+        base, request = None if afresh else self._sent.get(peer), self.learner.request_tallies(peer)
+        pending = self._pending(peer, secret, request, base, rows_only=True)
+        expected = replace(
+            pending.expected,
+            rows=[rows[:, :0] for rows in pending.expected.rows],
+            told=self.learner.heard.columns,
+        )
+        return replace(pending, expected=expected, route="tallies")
+
     def request_start(self, peer: str) -> PendingPull:
         """Ask for a model to start from: the dense part."""
         none = tuple(torch.empty(0, dtype=torch.long) for _ in self.learner.tables)
@@ -124,8 +146,7 @@ class Pulls:
         count.dense += len(answer)
         pull = pending.expected.check(answer)
         count.dense, count.rows = count.dense - pull.row_bytes, count.rows + pull.row_bytes
-        is_near = peer in self.learner.links.neighbours  # it may have been given up while it answered
-        if is_near and not pending.expected.rows_only and pending.expected.listed is not None:
+        if pending.route in KEPT_LISTS and peer in self._peers and pending.expected.listed is not None:
             self._sent[peer] = pending.expected.listed
         return pull
 
@@ -146,6 +167,11 @@ class Pulls:
         self._received.keep(peer, listed)
         return self._answer(peer, request, listed, rows_only=False)
 
+    def answer_tallies(self, peer: str, request: PullRequest, listed: KeyList) -> bytes:
+        """Answer a peer that hears this edge beside its neighbours."""
+        self._received.keep(peer, listed)
+        return self._answer(peer, request, listed, rows_only=True, tallies_only=True)
+
     def answer_everything(self, peer: str, data: bytes) -> bytes:
         """Answer a peer that names no ids."""
         learner = self.learner
@@ -162,13 +188,17 @@ class Pulls:
         """Answer a peer that asks for the rows of ids that are new there."""
         return self._answer(peer, request, listed, rows_only=True)
 
-    def _answer(self, peer: str, request: PullRequest, listed: KeyList, *, rows_only: bool) -> bytes:
+    def _answer(
+        self, peer: str, request: PullRequest, listed: KeyList, *, rows_only: bool, tallies_only: bool = False
+    ) -> bytes:
         with self._count_work(peer):
             if self.learner.private is not None:  # its rows are untrained: only edges that know that get them
                 none = tuple(keys[:0] for keys in request.keys)
                 request = PullRequest(request.holds, none, none)
             pull = self.learner.publication.answer(request, self.learner.tables)
             precision, widths = self.learner.method.precision, [table.width for table in self.learner.tables]
+            if tallies_only:
+                return pack_tallies(pull, listed, self.schema, precision, widths=widths)
             return pack_pull(pull, listed, self.schema, precision, widths=widths, rows_only=rows_only)
 
     def work(self, peer: str) -> float:
@@ -187,7 +217,11 @@ class Pulls:
         """Forget the key list that a peer was sent."""
         self._sent.pop(peer, None)
 
-    def drop_former_neighbours(self) -> None:
-        """Forget the key lists that peers were sent which are no neighbours any more."""
-        neighbours = self.learner.links.neighbours
-        self._sent = {peer: listed for peer, listed in self._sent.items() if peer in neighbours}
+    def drop_former_peers(self) -> None:
+        """Forget the key lists that peers were sent which are neither neighbours nor heard any more."""
+        self._sent = {peer: listed for peer, listed in self._sent.items() if peer in self._peers}
+
+    @property
+    def _peers(self) -> Collection[str]:
+        """Whom the edge pulls from; a peer may have been given up while it answered."""
+        return {*self.learner.links.neighbours, *self.learner.links.others}

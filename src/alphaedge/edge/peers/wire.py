@@ -163,6 +163,15 @@ def pack_pull(
     return encode(made, {"alphaedge": msgspec.json.encode(about).decode()})
 
 
+def pack_tallies(
+    pull: PulledModel, listed: KeyList, schema: str, precision: Precision, *, widths: Sequence[int]
+) -> bytes:
+    """Encode the tallies alone of an answer, behind so many parameters of a row. They are never quantised."""
+    exact: Precision = "full" if precision == "full" else "bfloat16"
+    alone, none = pull.tallies_alone(widths), [0] * len(widths)
+    return pack_pull(alone, listed, schema, exact, widths=none, rows_only=True)
+
+
 def unpack_answer(data: bytes) -> tuple[AnswerHeader, dict[str, Tensor]]:
     """Decode an answer. Its tensors have shapes and types that can be, but not yet those that are expected."""
     try:

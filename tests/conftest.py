@@ -8,6 +8,7 @@ from hypothesis import settings
 
 torch.set_num_threads(1)
 os.environ.pop("COLUMNS", None)  # workers of xdist have one, and output is as wide as it says
+os.unsetenv("COLUMNS")  # readline sets it behind Python's back
 settings.register_profile("alphaedge", deadline=None, max_examples=40, derandomize=True, database=None)
 settings.load_profile("alphaedge")
 # Tests of a minute each: one that starts last would keep a single worker busy when all others have nothing to do.

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -62,6 +63,24 @@ def test_an_edge_that_is_starting_is_not_in_trouble() -> None:
     assert code == 0
     assert "starting" in text
     assert "no part" not in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+def test_names_and_scores_are_never_cut_however_narrow_the_terminal(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    seen = Vitals(score=0.71234, gain=0.0123, recent=0.7, batches=1_234_567, aggregations=246_913, requests=9, p99=14.2)
+    links = {"northampton": Link(share=0.25, bytes=123_456_789, state="mixed")}
+    vitals = msgspec.structs.replace(seen, links=links, neighbours=("northampton",))
+    _, text = status(southampton=EdgeView(region="England", alive=True, vitals=vitals), northampton=edge())
+    table, rows = text.splitlines(), [line for line in text.splitlines() if line.lstrip().startswith("southampton")]
+    assert max(map(len, table)) <= width
+    assert len(rows) == 1
+    assert "0.7123" in rows[0]
+    assert "+0.0123" in rows[0]
+    assert "…" not in text
+    assert ("1,234,567" in rows[0]) == (width > 80)
 
 
 def test_json_has_the_states_of_all_peers() -> None:

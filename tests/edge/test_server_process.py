@@ -15,6 +15,7 @@ import torch
 from alphaedge.edge.config import load
 from alphaedge.edge.learning.loop import LearningLoop
 from alphaedge.edge.store.learned_mark import read_learned_mark
+from alphaedge.edge.store.status import read_learner_status
 
 from .processes import BATCH, EVERY, Edge, events, fleet_of, restored, send, teach, tell, wait_for
 from .storm import Caller, kill_one
@@ -142,6 +143,13 @@ def fleet(tmp_path: Path) -> Iterator[list[Edge]]:
         yield made
 
 
+def neighbours(edge: Edge) -> list[str]:
+    """The neighbours of an edge, as its learner reports them."""
+    status = read_learner_status(edge.folder / "data" / "status.json")
+    assert status is not None
+    return [name for name, peer in status.peers.items() if peer.neighbour]
+
+
 def test_edges_find_each_other_and_learn_from_each_other(fleet: list[Edge], tmp_path: Path) -> None:
     berlin, boston, beijing = fleet
     for round_ in range(3):
@@ -152,8 +160,9 @@ def test_edges_find_each_other_and_learn_from_each_other(fleet: list[Edge], tmp_
     assert {j for j, held in learner.held.items() if held.number > 0} == {"boston", "beijing"}
     assert all(held.has[1].any() for held in learner.held.values()), "rows of common items were pulled"
     # A rule that closes one link, while everybody runs.
-    (tmp_path / "policy").write_text("deny from=CN to=US\n")
     assert "beijing" in restored(boston).links.neighbours
+    (tmp_path / "policy").write_text("deny from=CN to=US\n")
+    wait_for(lambda: "beijing" not in neighbours(boston), "boston to drop beijing")
     for round_ in range(3):
         for place, edge in enumerate(fleet):
             teach(edge, 2, seed=100 + 10 * round_ + place)

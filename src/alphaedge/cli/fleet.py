@@ -180,7 +180,8 @@ def _watch(local: "LocalFleet", console: "Console") -> None:
                     except Unreachable:
                         continue
                     if sys.stdout.isatty():
-                        live.update(fleet_table(fleet.edge, fleet_health(latest_state(fleet.frames))), refresh=True)
+                        table = fleet_table(fleet.edge, fleet_health(latest_state(fleet.frames)), live.console.width)
+                        live.update(table, refresh=True)
                     break
                 time.sleep(REFRESH_SECONDS)
     except KeyboardInterrupt:

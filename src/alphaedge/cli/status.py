@@ -29,6 +29,9 @@ alphaedge status --json | jq '.edges[] | select(.state != "ok")'
 QUIET: Final = {"ok": "green", "starting": "cyan", "waiting": "cyan"}
 COLOURS: Final = QUIET | dict.fromkeys(("alone", "stale", "other schema", "budget spent"), "yellow")
 SMALLEST_SHARE: Final = 0.005  # that is shown
+LEFT_OUT_FIRST: Final = ("refused", "mixes", "recent", "region", "p99 ms", "batches", "pulled")
+PEERS_WIDTH: Final = 28  # for whom an edge learns from
+GAP: Final = 3  # between columns
 
 
 def status(
@@ -54,7 +57,7 @@ def status(
         from rich.console import Console
 
         console = Console(width=plain_width())
-        console.print(fleet_table(fleet.edge, edges))
+        console.print(fleet_table(fleet.edge, edges, console.width))
         if any(one.left_out for one in edges):
             console.print(_peer_table(edges))
     if not healthy:
@@ -69,32 +72,43 @@ def read_token(file: Path | None) -> str | None:
         raise AlphaEdgeError(f"token-file: {error}") from None
 
 
-def fleet_table(seen_by: str, edges: "Sequence[EdgeHealth]") -> "Table":
-    """A row for each edge of a fleet. seen_by: the edge that was asked."""
+def fleet_table(seen_by: str, edges: "Sequence[EdgeHealth]", width: int | None = None) -> "Table":
+    """A row for each edge of a fleet. seen_by: the edge that was asked.
+
+    width: columns of the terminal. What is least needed is left out until names and numbers fit; peers are folded.
+    """
     from rich import box
     from rich.filesize import decimal
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table("edge", "region", "state", title=f"fleet seen by {seen_by}", box=box.SIMPLE_HEAD)
-    for name in ("batches", "mixes", "score", "gain", "recent", "p99 ms", "pulled", "refused"):
-        table.add_column(name, justify="right")
-    table.add_column("learns from")
-    for one in edges:
-        peers = sorted(one.peers.items(), key=lambda p: -p[1])
-        table.add_row(
-            _named(one),
-            one.region,
-            f"[{COLOURS.get(one.state, 'red')}]{one.state}[/]",
-            f"{one.batches:,}",
-            f"{one.aggregations:,}",
-            _number(one.score, 4),
-            _gain(one.gain),
-            _number(one.recent, 4),
-            _number(one.p99, 1),
-            decimal(one.bytes),
-            f"{one.refused:,}",
-            ", ".join(f"{peer} {share:.2f}" for peer, share in peers if share >= SMALLEST_SHARE) or "nobody",
-        )
+    def peers(one: "EdgeHealth") -> str:
+        shares = sorted(one.peers.items(), key=lambda p: -p[1])
+        return ", ".join(f"{peer} {share:.2f}" for peer, share in shares if share >= SMALLEST_SHARE) or "nobody"
+
+    columns: dict[str, list[Text]] = {
+        "edge": [_named(one) for one in edges],
+        "region": [Text(one.region) for one in edges],
+        "state": [Text(one.state, COLOURS.get(one.state, "red")) for one in edges],
+        "batches": [Text(f"{one.batches:,}") for one in edges],
+        "mixes": [Text(f"{one.aggregations:,}") for one in edges],
+        "score": [Text(_number(one.score, 4)) for one in edges],
+        "gain": [Text(_gain(one.gain)) for one in edges],
+        "recent": [Text(_number(one.recent, 4)) for one in edges],
+        "p99 ms": [Text(_number(one.p99, 1)) for one in edges],
+        "pulled": [Text(decimal(one.bytes)) for one in edges],
+        "refused": [Text(f"{one.refused:,}") for one in edges],
+    }
+    needed = {name: GAP + max(len(name), *(len(cell) for cell in cells)) for name, cells in columns.items()}
+    for name in LEFT_OUT_FIRST:
+        if width is not None and sum(needed[n] for n in columns) + PEERS_WIDTH > width:
+            del columns[name]
+    table = Table(title=f"fleet seen by {seen_by}", box=box.SIMPLE_HEAD)
+    for name in columns:
+        table.add_column(name, justify="left" if name in ("edge", "region", "state") else "right", no_wrap=True)
+    table.add_column("learns from", overflow="fold")
+    for one, *cells in zip(edges, *columns.values(), strict=True):
+        table.add_row(*cells, Text(peers(one)))
     return table
 
 

@@ -2,10 +2,10 @@
 
 On the edge's own revealed batches, with standardised labels z and the rate r_j that peer j's tallies give each example
 (the sum over its ids), the best factor of r_j is sum(z r_j) / sum(r_j^2): about 1 for a peer whose users and items are
-like the edge's own, 0 for one that knows nothing about them, negative for a liar. Trust is that factor, less a bound on
-its standard error, so that nobody is believed by chance:
+like the edge's own, 0 for one that knows nothing about them, negative for a liar. Trust is that factor, less two bounds
+on its standard error, so that among many peers hardly anybody is believed by chance:
 
-    t_j = clip( (P_j + c t_0 - sqrt(Q_j)) / (Q_j + c), 0, 1 )
+    t_j = clip( (P_j + c t_0 - 2 sqrt(Q_j)) / (Q_j + c), 0, 1 )
 
 with P_j <- memory P_j + sum(z r_j) and Q_j <- memory Q_j + sum(r_j^2) over the rounds so far. (The labels z have
 variance 1, so P_j has a variance of at most Q_j where r_j tells nothing; with this memory Q_j / 1.95, in the long run.)
@@ -36,6 +36,7 @@ from alphaedge.core.tally import COLUMNS, possible, rate
 MEMORY: Final = 0.95  # of a round
 FIRST_TRUST: Final = 0.5
 PRIOR: Final = 5.0  # c, what the first trust counts for
+ERRORS: Final = 2.0  # bounds on its standard error that trust is lowered by
 MAX_EVENTS_RATIO: Final = 4.0
 FORGOTTEN_BELOW: Final = 1.0  # Q_j of a peer that is no longer heard
 
@@ -104,7 +105,8 @@ def add_up(claims: Tensor, trust: Tensor, own: Tensor) -> Tensor:
 
 def trust_in(ear: Ear) -> float:
     """How far an edge believes the tallies of a peer, from 0 to 1."""
-    return min(1.0, max(0.0, (ear.agreed + PRIOR * FIRST_TRUST - sqrt(ear.told)) / (ear.told + PRIOR)))
+    known = ear.agreed + PRIOR * FIRST_TRUST - ERRORS * sqrt(ear.told)
+    return min(1.0, max(0.0, known / (ear.told + PRIOR)))
 
 
 def _evidence(mixing: Mixing, claims: dict[int, Tensor]) -> tuple[Tensor, Tensor]:

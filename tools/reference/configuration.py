@@ -96,6 +96,7 @@ METHOD_KEYS: Final[Mapping[str, str]] = {
     "this fraction, in its parameters or in the events of its tally; 0 publishes every one",
     "method.publish_bytes": "bytes of id rows that a publication adds at most: the most useful first",
     "method.tallies": "whether an edge knows only its own tallies of ids, or those of its peers as well",
+    "method.hear": "peers whose tallies alone are pulled, beside those of the neighbours",
     "method.aggregation": "import path of your own aggregation rule, `package.module:name`",
     "method.selection": "import path of your own selection rule, `package.module:name`",
     "method.home": "whether to keep a home model and blend its predictions in where it does better",

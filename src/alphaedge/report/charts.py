@@ -8,6 +8,7 @@ from typing import BinaryIO, final
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from alphaedge.report.styles import FAINT, INK, in_order, style_of
 
@@ -62,8 +63,9 @@ def style_axes(axes: Axes) -> None:
 
 
 def add_legend(figure: Figure, charts: Sequence[Axes]) -> None:
-    """Add one legend for all charts of a figure."""
-    handles = {str(h.get_label()): h for axes in charts for h in axes.get_lines()}
+    """Add one legend for all charts of a figure, of the lines that have a name."""
+    lines = [line for axes in charts for line in axes.get_lines()]
+    handles = {name: line for line in lines if not (name := str(line.get_label())).startswith("_")}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, frameon=False)
 
 
@@ -98,6 +100,7 @@ def draw_dots(
         axes.plot(at, height, linestyle="", markersize=6, **style_of(method).markers())
     axes.axvline(0, color=INK, linewidth=0.8)
     axes.set_yticks(range(len(rows)), rows)
+    axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.invert_yaxis()
     axes.set_title(title, fontsize=10)
     axes.set_xlabel(x)

@@ -17,7 +17,7 @@ from alphaedge.edge.learning.publication import PulledModel
 from alphaedge.simulation.releases import SeededNoise
 from alphaedge.simulation.world import World
 
-from .test_learner import SIZE, Fleet
+from .test_learner import SIZE, Fleet, Pulled
 
 
 class SimulatedNoise:
@@ -78,9 +78,10 @@ class PrivateFleet(Fleet):
         time = float(self.data.streams[edge].times[(number + 1) * SIZE - 1])
         return plain._replace(first=number * SIZE + 1, last=(number + 1) * SIZE, time=time)
 
-    def pull(self, me: Learner) -> dict[str, PulledModel]:
+    def pull(self, me: Learner) -> Pulled:
+        assert not me.links.others, "nobody is heard beside the neighbours"
         ready = [j for j in me.links.neighbours if self.edges[j].publication.number > 0]
-        return {j: everything(self.edges[j], me.links.known[j].publication) for j in ready}
+        return {j: everything(self.edges[j], me.links.known[j].publication) for j in ready}, {}
 
 
 def everything(learner: Learner, holds: int = 0) -> PulledModel:

@@ -10,11 +10,10 @@ from alphaedge.core.methods import alphaedge
 from alphaedge.core.online import Online
 from alphaedge.core.rules.optimizer.adam import Adam
 from alphaedge.edge.learning.learner import Learner
-from alphaedge.edge.learning.publication import PulledModel
 from alphaedge.models.deepfm import deepfm
 
 from ...simulation.fleets import exact
-from .test_learner import EVERY, GREEDY, SHOP, SIZE, Fleet
+from .test_learner import EVERY, GREEDY, SHOP, SIZE, Fleet, Pulled
 
 LEAST = 3
 
@@ -28,17 +27,19 @@ class Watched(Fleet):
         self.learned = dict.fromkeys(self.names, 0)  # batches
         self.asked = self.told = 0
 
-    def pull(self, me: Learner) -> dict[str, PulledModel]:
-        for peer in me.links.neighbours:
-            for t, keys in enumerate(me.request(peer).keys):
+    def pull(self, me: Learner) -> Pulled:
+        requests = [me.request(peer) for peer in me.links.neighbours]
+        requests += [me.request_tallies(peer) for peer in me.links.others]
+        for request in requests:
+            for t, keys in enumerate(request.keys):
                 self.asked += len(keys)
                 self.check(me.name, t, keys.tolist())
-        found = super().pull(me)
-        for peer, pull in found.items():
+        models, tallies = super().pull(me)
+        for peer, pull in (*models.items(), *tallies.items()):
             for t, keys in enumerate(pull.keys):
                 self.told += len(keys)
                 self.check(peer, t, keys.tolist())
-        return found
+        return models, tallies
 
     def check(self, name: str, table: int, keys: list[int]) -> None:
         """Every key has enough users behind it in what the edge has learned."""

@@ -152,7 +152,7 @@ def test_a_rule_that_raises_changes_nothing_and_the_round_goes_on(
 
 
 async def first_neighbours(loop: LearningLoop) -> tuple[str, ...]:
-    return driver(loop)._neighbours(["berlin", "boston"])
+    return driver(loop)._peers_of(["berlin", "boston"])[0]
 
 
 def test_a_selection_rule_that_raises_leaves_the_edge_with_the_neighbours_that_it_has(

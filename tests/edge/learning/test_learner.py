@@ -195,6 +195,12 @@ def assert_alike(live: Links[str], simulated: Links[int]) -> None:
         assert one.weight == pytest.approx(two.weight, abs=1e-6)
         assert one.numbers == pytest.approx(two.numbers, abs=1e-6)
         assert (one.publication, one.pulled_at) == (two.publication, two.pulled_at)
+    assert live.others == [str(j) for j in simulated.others]
+    assert set(live.ears) == {str(j) for j in simulated.ears}
+    for j, ear in simulated.ears.items():
+        mine = live.ears[str(j)]
+        assert (mine.publication, mine.pulled_at) == (ear.publication, ear.pulled_at)
+        assert (mine.agreed, mine.told) == pytest.approx((ear.agreed, ear.told), abs=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def fleet_table(seen_by: str, edges: "Sequence[EdgeHealth]", width: int | None =
         "pulled": [Text(decimal(one.bytes)) for one in edges],
         "refused": [Text(f"{one.refused:,}") for one in edges],
     }
-    needed = {name: GAP + max(len(name), *(len(cell) for cell in cells)) for name, cells in columns.items()}
+    needed = {name: GAP + max([len(name), *(len(cell) for cell in cells)]) for name, cells in columns.items()}
     for name in LEFT_OUT_FIRST:
         if width is not None and sum(needed[n] for n in columns) + PEERS_WIDTH > width:
             del columns[name]

@@ -13,8 +13,8 @@ And no peer counts for more events than ``MAX_EVENTS_RATIO`` times those that th
 claims.
 
 Tallies add up and are small, so an edge hears more peers than it can mix: beside its neighbours, ``Method.hear`` others
-whose tallies alone it pulls. They are those that it believes most. A peer that it has not heard yet counts as t_0, and
-the evidence about one that it no longer hears fades, so everybody gets a hearing until better ones are found.
+whose tallies alone it pulls. Whoever of them says nothing, or is not believed, gives way to a peer drawn at random, a
+few at a time, since a newcomer's tallies must be pulled from the first on.
 """
 
 import random
@@ -38,7 +38,8 @@ FIRST_TRUST: Final = 0.5
 PRIOR: Final = 5.0  # c, what the first trust counts for
 ERRORS: Final = 2.0  # bounds on its standard error that trust is lowered by
 MAX_EVENTS_RATIO: Final = 4.0
-FORGOTTEN_BELOW: Final = 1.0  # Q_j of a peer that is no longer heard
+NEWCOMERS: Final = 3  # others that give way at once
+FORMER: Final = 50  # peers that are no longer heard and remembered all the same
 
 
 @final
@@ -67,33 +68,38 @@ def hear(mixing: Mixing, links: Sequence[Links[Any]], overheard: Overheard | Non
     claims = {t: held.tables[t][..., layouts[t].width :][held.index] for t in shared}
     if overheard is not None:
         present = torch.cat([present, overheard.present], dim=1)
-        claims = {t: torch.cat([told, overheard.tallies[t]], dim=1) for t, told in claims.items()}
+        # Others are not asked about ids that are new to the edge: what they have counted of those comes later.
+        known = {t: mixing.known[t][:, None, :, None] for t in shared}
+        claims = {t: torch.cat([told, overheard.tallies[t] * known[t]], dim=1) for t, told in claims.items()}
     claims = {t: possible(told) for t, told in claims.items()}
     agreed, size = _evidence(mixing, claims)
     trust = _learn_trust(links, mixing.present.shape[1], present, agreed, size)
     for t in shared:
         table = mixing.models.tables[t]
         own = table.value[table.edges, :, table.width].sum(1)
-        known = (mixing.known[t] | mixing.wanted[t] if mixing.wanted else mixing.known[t]).unsqueeze(2)
-        sums = add_up(claims[t] * known.unsqueeze(1), trust, own)
+        named = (mixing.known[t] | mixing.wanted[t] if mixing.wanted else mixing.known[t]).unsqueeze(2)
+        sums = add_up(claims[t] * named.unsqueeze(1), trust, own)
         before = table.value[table.edges, :, table.width + COLUMNS :]
-        table.value[table.edges, :, table.width + COLUMNS :] = torch.where(known, sums, before)
+        table.value[table.edges, :, table.width + COLUMNS :] = torch.where(named, sums, before)
 
 
 def listen(edge: P, links: Links[P], candidates: Sequence[P], many: int, rng: random.Random) -> None:
     """Choose the others, so many, that an edge hears beside its neighbours until the next choice."""
-    for j, ear in list(links.ears.items()):
-        if j not in links.neighbours and j not in links.others:
-            ear.agreed, ear.told = MEMORY * ear.agreed, MEMORY * ear.told
-            if ear.told < FORGOTTEN_BELOW:
-                del links.ears[j]
-    if not many and not links.others:
-        return
     taken = {edge}.union(links.neighbours)
-    known = [j for j in links.ears if j not in taken and j in candidates]
-    free = known + draw_peers(candidates, many, taken.union(links.ears), rng, shuffled=True)
-    believed = sorted(free, key=lambda j: -trust_in(links.ears.get(j, Ear())))
-    links.listen(believed[:many])
+    staying = [j for j in links.others if j not in taken and j in candidates][:many]
+    doubtful = sorted((j for j in staying if not is_believed(links.ears[j])), key=lambda j: links.ears[j].told)
+    room = many - len(staying)
+    drawn = draw_peers(candidates, room + len(doubtful[:NEWCOMERS]), taken.union(staying), rng, shuffled=True)
+    leaving = set(doubtful[: max(0, len(drawn) - room)])
+    links.listen([j for j in staying if j not in leaving] + drawn)
+    former = [j for j in links.ears if j not in taken and j not in links.others]
+    for j in former[: max(0, len(former) - FORMER)]:  # the oldest
+        del links.ears[j]
+
+
+def is_believed(ear: Ear) -> bool:
+    """Whether a peer has said something, and there is reason to believe it."""
+    return ear.told > 0 and trust_in(ear) > 0
 
 
 def add_up(claims: Tensor, trust: Tensor, own: Tensor) -> Tensor:

@@ -126,10 +126,11 @@ class Links(Generic[P]):
             self.known[j].weight, self.known[j].numbers = memory.start, {}
 
     def drop(self, peer: P) -> None:
-        """Remove a neighbour; its weight is 0 from now on, even if it is chosen again."""
+        """Remove a peer; the weight of a neighbour is 0 from now on, even if it is chosen again."""
+        if peer in self.neighbours:
+            self.known[peer] = Link(0.0)
         self.neighbours = [j for j in self.neighbours if j != peer]
         self.others = [j for j in self.others if j != peer]
-        self.known[peer] = Link(0.0)
         self.ears.pop(peer, None)
 
 

@@ -159,7 +159,7 @@ class CellResult(msgspec.Struct, frozen=True, kw_only=True):
             names=names,
             bytes=(full, common, changed),
             mixes=sum(r.weights.select("edge", "aggregation").n_unique() for r in runs if len(r.weights)),
-            pulls=sum(int(r.pulls["count"].sum()) for r in runs),
+            pulls=sum(int(r.pulls.drop_nulls("peer")["count"].sum()) for r in runs),
             hostile=[[edge for edge, honest in enumerate(r.honest) if not honest] for r in runs],
             hostile_share=mean([share for r in runs if (share := r.hostile_share()) is not None]),
             beyond_start=sum(r.beyond_start for r in runs),

@@ -149,7 +149,8 @@ def _restore(learner: Learner, own: EdgeState, tensors: Mapping[str, Tensor], na
         # Peers' models are not in the state: each is pulled whole once, and only its changes after that.
         known = {names[j]: replace(link, publication=-1, pulled_at=-1) for j, link in own.known.items()}
         ears = {names[j]: replace(ear, publication=-1, pulled_at=-1) for j, ear in own.ears.items()}
-        neighbours, others = ([names[j] for j in some] for some in (own.neighbours, own.others))
+        neighbours = [names[j] for j in own.neighbours]
+        others = [names[j] for j in own.others] if learner.method.others else []
         learner.links = Links[str](own.own, neighbours, known, others, ears)
 
 

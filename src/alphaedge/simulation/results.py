@@ -142,7 +142,7 @@ class Results:
 
     @property
     def pulls(self) -> pl.DataFrame:
-        """Who pulled from whom: method, seed, edge, peer, count, bytes."""
+        """Who pulled from whom: method, seed, edge, peer (null: others, of whom tallies alone), count, bytes."""
         return self._table(lambda o: o.pulls, PULLS)
 
     @property
@@ -167,7 +167,7 @@ class Results:
             ("scores-over-time", "Score over time", self.plot()),
             ("scores-per-edge", "Score per edge", figures.score_per_edge(summary)),
         ]
-        weights, pulls = self.weights, self.pulls
+        weights, pulls = self.weights, self.pulls.drop_nulls("peer")
         mixing = [m for m in self.methods if m in set(weights["method"].unique())]
         if mixing:
             lead = "alphaedge" if "alphaedge" in mixing else mixing[0]

@@ -3,18 +3,20 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Final, final
 
 import torch
 from torch import Tensor
 
 from alphaedge.core.exchange import Traffic
 
+OTHERS: Final = -1  # all peers whose tallies alone are pulled: they may be many
+
 
 @final
 @dataclass
 class PullCount:
-    """Successful pulls of one edge from one peer: of its model, and the bytes of these and of tallies alone."""
+    """Successful pulls of one edge from one peer; those of tallies alone count as one, of ``OTHERS``."""
 
     count: int = 0
     bytes: int = 0
@@ -85,13 +87,13 @@ class RunLog:
         *,
         whole: bool = True,
     ) -> None:
-        """Note pulls of edges from the peers that were present. whole: of models; of tallies alone only bytes count."""
+        """Note pulls of edges from the peers that were present. whole: of models, not of tallies alone."""
         there, changed = present.tolist(), cost.changed.tolist()
         for g, edge in enumerate(edges):
             for p, peer in enumerate(peers[g]):
                 if there[g][p]:
-                    link = self.pulls[edge].setdefault(peer, PullCount())
-                    link.count += whole
+                    link = self.pulls[edge].setdefault(peer if whole else OTHERS, PullCount())
+                    link.count += 1
                     link.bytes += changed[g][p]
         self.bytes[list(edges)] += torch.stack([part.sum(1) for part in cost], dim=1).cpu()
 

@@ -12,6 +12,7 @@ from alphaedge import scoring
 from alphaedge.data.stream import Dataset
 from alphaedge.fleet_state import EncodedState
 from alphaedge.simulation.baselines import Baseline, score_baselines
+from alphaedge.simulation.run_log import OTHERS
 from alphaedge.simulation.world import World
 
 
@@ -93,7 +94,7 @@ class RunResult:
             ),
             pulls=pl.DataFrame(
                 [
-                    (name, seed, e, peer, link.count, link.bytes)
+                    (name, seed, e, peer if peer != OTHERS else None, link.count, link.bytes)
                     for e, edge in here.items()
                     for peer, link in record.pulls[edge].items()
                 ],
@@ -174,7 +175,7 @@ PULLS = {
     "method": pl.String,
     "seed": pl.Int64,
     "edge": pl.Int64,
-    "peer": pl.Int64,
+    "peer": pl.Int64,  # null: all others together, whose tallies alone were pulled
     "count": pl.Int64,
     "bytes": pl.Int64,
 }

@@ -242,7 +242,7 @@ def _run(task: Task, cache: WorkerCache, watch: Watch, shards: Shards) -> Outcom
         log=RunLog(len(which), len(batches.scored), settings.size, partial(score_windows, data[0].metric, task.window)),
         shards=shards,
         parts=parts if shards.count > 1 else None,
-        guests=_room_for_guests(task.method, len(data[0].streams), len(edges)) if shards.count > 1 else 0,
+        guests=_room_for_guests(task.method, model, len(data[0].streams), len(edges)) if shards.count > 1 else 0,
     )
     block = task.block if settings.executor == "stacked" else 1
     engine = Engine(world, settings.online, same_pass=same_pass, block=block)
@@ -258,11 +258,11 @@ def _run(task: Task, cache: WorkerCache, watch: Watch, shards: Shards) -> Outcom
     return outcomes, [f"{task.name}: {note}" for note in (*notes, *stopped)]
 
 
-def _room_for_guests(method: Method, edges: int, here: int) -> int:
+def _room_for_guests(method: Method, model: Model, edges: int, here: int) -> int:
     """How many publications of other shards one block of mixing edges may need, as a rule. here: edges of this one."""
     if not method.aggregation.uses_peers:
         return 0
-    peers = edges if method.selection.peers is None else method.selection.peers
+    peers = edges if method.selection.peers is None else method.selection.peers + method.suited(model).others
     return min(MIX_BLOCK * peers, edges - here)
 
 

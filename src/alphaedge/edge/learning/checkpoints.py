@@ -295,8 +295,9 @@ def unpack_state(learner: Learner, data: bytes, schema: str) -> Progress:
         tensors.get("published.residual", dense[:0]),
     )
     learner.held = {peer: _held(learner, tensors, peer, *of) for peer, of in header.held.items()}
-    learner.heard.held = {peer: _heard(learner, tensors, peer, number) for peer, number in header.heard.items()}
-    links = header.own, list(header.neighbours), dict(header.known), list(header.others), dict(header.ears)
+    others = list(header.others) if learner.method.others else []
+    learner.heard.held = {j: _heard(learner, tensors, j, number) for j, number in header.heard.items() if j in others}
+    links = header.own, list(header.neighbours), dict(header.known), others, dict(header.ears)
     learner.links = Links(*links)
     if header.rule != _rule_name(learner):  # another rule's weights mean nothing to this one
         learner.links = Links.start(header.neighbours, learner.method.aggregation.memory)

@@ -19,7 +19,7 @@ from torch import Tensor
 from alphaedge.core.batch import Batch
 from alphaedge.core.gradients import Gradients
 from alphaedge.core.home import combine, no_evidence, parabola
-from alphaedge.core.links import Ear, Links
+from alphaedge.core.links import Links
 from alphaedge.core.methods import Method
 from alphaedge.core.online import Online, learn, predict
 from alphaedge.core.round import Round, join, mix, select
@@ -127,7 +127,7 @@ class Learner:
             self.held.pop(peer, None)
             began = True
         if ear is not None and published < ear.publication:
-            self.links.ears[peer] = Ear()
+            ear.publication = ear.pulled_at = -1
             self.heard.held.pop(peer, None)
             began = True
         return began

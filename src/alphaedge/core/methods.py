@@ -51,7 +51,7 @@ from alphaedge.errors import InvalidValue, check_choice, check_number
 
 RESET_AFTER: Final = 40  # batches; eight aggregation periods
 PAPER_PERIOD: Final = 20  # E in the paper
-HEARD: Final = 15  # peers beside the neighbours, three times as many as these
+HEARD: Final = 5  # peers beside the neighbours, as many as these
 
 
 @final

@@ -32,6 +32,12 @@ class Reading:
         numbers = [[max(0, number - stale) for number in world.newest(e, some)] for e, some in pairs]
         return cls(world, edges, peers, numbers, [world.present(e, some) for e, some in pairs])
 
+    def answered(self) -> "Reading":
+        """The same of those edges that somebody answers."""
+        kept = [place for place, there in enumerate(self.there) if any(there)]
+        edges, peers = [self.edges[i] for i in kept], [self.peers[i] for i in kept]
+        return Reading(self.world, edges, peers, [self.numbers[i] for i in kept], [self.there[i] for i in kept])
+
     @property
     def needed(self) -> set[Publication]:
         """The publications that come."""

@@ -80,16 +80,15 @@ def _reveal(world: World, edge: int) -> None:
 
 def _mix(world: World, edges: list[int]) -> None:
     """Pull and mix; an edge that nobody answers goes on with its own model."""
-    answered = {e for e in edges if any(world.present(e, world.links[e].neighbours))}
+    near = Reading.of(world, edges, [world.links[e].neighbours for e in edges]).answered()
     if world.method.train_ahead:
-        for edge in (e for e in edges if e not in answered):
+        for edge in {*edges}.difference(near.edges):
             world.pending[edge] = []  # it has trained on them
-    edges = [e for e in edges if e in answered]
+    edges = list(near.edges)
     device, links = world.device, [world.links[e] for e in edges]
     some = torch.tensor(edges, dtype=torch.long, device=device)
     wanted = _wanted(world, edges) if world.method.asks_for_new_ids and world.models.tables else []
     known = [_known_at_pull(since[some], world.aggregations[some]) for since in world.named.since]
-    near = Reading.of(world, edges, [link.neighbours for link in links])
     others = Reading.of(world, edges, [link.others for link in links])
     places = pull(
         world, near.needed | others.needed, some, [k | w for k, w in zip(known, wanted or known, strict=True)]

@@ -34,7 +34,7 @@ def flight_members(turn: float = 1.0) -> Members:
         if n / 2_410 > turn:
             late = 40 - late
         arrived = "NA" if n % 100 == 7 else str(late)
-        dest = "XXX" if n >= 2_400 else ("ATL", "BOS")[n % 2]
+        dest = "ZZZ" if n >= 2_400 else ("ATL", "BOS")[n % 2]
         tail = "NA" if n % 51 == 3 else f"N{n % 37}"
         hour = at.replace(minute=0) + timedelta(hours=5)
         rows.append(

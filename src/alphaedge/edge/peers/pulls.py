@@ -1,7 +1,7 @@
 """Both ends of a pull: the requests of an edge, whether it accepts the answers, and its own answers to peers."""
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -165,12 +165,12 @@ class Pulls:
     def answer_model(self, peer: str, request: PullRequest, listed: KeyList) -> bytes:
         """Answer a peer that pulls the model."""
         self._received.keep(peer, listed)
-        return self._answer(peer, request, listed, rows_only=False)
+        return self._answer(peer, request, listed, pack_pull)
 
     def answer_tallies(self, peer: str, request: PullRequest, listed: KeyList) -> bytes:
         """Answer a peer that hears this edge beside its neighbours."""
         self._received.keep(peer, listed)
-        return self._answer(peer, request, listed, rows_only=True, tallies_only=True)
+        return self._answer(peer, request, listed, pack_tallies)
 
     def answer_everything(self, peer: str, data: bytes) -> bytes:
         """Answer a peer that names no ids."""
@@ -186,20 +186,16 @@ class Pulls:
 
     def answer_rows(self, peer: str, request: PullRequest, listed: KeyList) -> bytes:
         """Answer a peer that asks for the rows of ids that are new there."""
-        return self._answer(peer, request, listed, rows_only=True)
+        return self._answer(peer, request, listed, partial(pack_pull, rows_only=True))
 
-    def _answer(
-        self, peer: str, request: PullRequest, listed: KeyList, *, rows_only: bool, tallies_only: bool = False
-    ) -> bytes:
+    def _answer(self, peer: str, request: PullRequest, listed: KeyList, pack: Callable[..., bytes]) -> bytes:
         with self._count_work(peer):
             if self.learner.private is not None:  # its rows are untrained: only edges that know that get them
                 none = tuple(keys[:0] for keys in request.keys)
                 request = PullRequest(request.holds, none, none)
             pull = self.learner.publication.answer(request, self.learner.tables)
             precision, widths = self.learner.method.precision, [table.width for table in self.learner.tables]
-            if tallies_only:
-                return pack_tallies(pull, listed, self.schema, precision, widths=widths)
-            return pack_pull(pull, listed, self.schema, precision, widths=widths, rows_only=rows_only)
+            return pack(pull, listed, self.schema, precision, widths=widths)
 
     def work(self, peer: str) -> float:
         """Seconds of CPU that the requests of a peer have taken since the start."""
@@ -219,7 +215,8 @@ class Pulls:
 
     def drop_former_peers(self) -> None:
         """Forget the key lists that peers were sent which are neither neighbours nor heard any more."""
-        self._sent = {peer: listed for peer, listed in self._sent.items() if peer in self._peers}
+        peers = self._peers
+        self._sent = {peer: listed for peer, listed in self._sent.items() if peer in peers}
 
     @property
     def _peers(self) -> Collection[str]:
